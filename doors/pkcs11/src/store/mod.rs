@@ -568,7 +568,7 @@ fn add_entry(opened: &mut Opened, number: u64, attributes: &Attributes, key: &Ke
         match opened.keystore.import(name, material, policy()) {
             Ok(_) => return Ok(Some(name.to_owned())),
             // A label that is no name, or one that is taken; and at last a key that keystores do not take.
-            Err(KeystoreError::BadParameter { .. } | KeystoreError::Conflict { .. }) => {}
+            Err(KeystoreError::BadParameter { .. } | KeystoreError::Exists { .. }) => {}
             Err(error) => return Err(keystore_error(&error)),
         }
     }

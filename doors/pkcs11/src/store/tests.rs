@@ -41,6 +41,25 @@ fn secret(mill: &Mill, label: &[u8]) -> (Attributes, Option<Key>) {
 }
 
 #[test]
+fn keys_may_have_one_label_of_which_the_first_gives_the_keystore_its_name() {
+    let (folder, mill) = (tempfile::tempdir().expect("a folder"), mill());
+    let token = made(folder.path(), &mill);
+    token.login_user(PIN).expect("a login");
+    let numbers = [0; 3].map(|_| {
+        let (attributes, key) = secret(&mill, b"web");
+        token.insert(&attributes, key.as_ref()).expect("a key")
+    });
+    let again = Token::open(token.path(), &mill);
+    again.login_user(PIN).expect("a login");
+    let stored = again.objects(true).expect("objects");
+    let all: Vec<_> = stored.iter().map(|stored| (stored.id, stored.attributes.get(CKA_LABEL))).collect();
+    assert_eq!(all, numbers.map(|number| (number, Some(&b"web"[..]))));
+    assert!(stored.iter().all(|stored| stored.key.is_some()));
+    again.remove(numbers[0]).expect("removed");
+    assert_eq!(again.objects(true).expect("objects").len(), 2);
+}
+
+#[test]
 fn what_is_kept_is_there_again_for_who_may_see_it() {
     let (folder, mill) = (tempfile::tempdir().expect("a folder"), mill());
     let token = made(folder.path(), &mill);
