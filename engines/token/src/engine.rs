@@ -48,6 +48,13 @@ impl TokenEngine {
     }
 }
 
+impl TokenEngine {
+    /// What a secret key by reference is known again by.
+    pub(crate) fn fingerprint<'k>(&self, key: &'k PreparedKey, suite: Suite) -> Option<&'k [u8]> {
+        key.state_for::<TokenKey>(suite.into())?.fingerprint()
+    }
+}
+
 impl Engine for TokenEngine {
     fn info(&self) -> &EngineInfo {
         &self.info

@@ -168,6 +168,14 @@ impl TokenKey {
         self.public.as_deref().filter(|_| matches!(self.own, Own::Reference { .. }))
     }
 
+    /// What a secret key that the token alone has is known again by.
+    pub(crate) fn fingerprint(&self) -> Option<&[u8]> {
+        match &self.own {
+            Own::Reference { fingerprint: Some(fingerprint), .. } => Some(fingerprint),
+            _ => None,
+        }
+    }
+
     /// The token that has it.
     pub(crate) fn token(&self) -> &Arc<Token> {
         &self.token

@@ -14,7 +14,7 @@ use ciphermill_reference::Reference;
 use ciphermill_token::TokenEngine;
 use cryptoki::object::{Attribute, KeyType, ObjectClass};
 
-use support::{PIN, Pair, Store, alone, generate, import, open};
+use support::{Pair, alone, generate, import, import_aes, open};
 
 const MESSAGE: &[u8] = b"a message of some length, which is not a digest";
 
@@ -176,13 +176,6 @@ fn every_damage_to_a_ciphertext_has_the_same_status() {
             run(&engine, &key, pkcs1, Direction::Decrypt, Asked { input: &block(&|_| ()), ..Asked::default() });
         assert_eq!((status, message), (OpStatus::Done, vec![0x55; 55]), "the block without damage");
     });
-}
-
-fn import_aes(store: &Store, label: &str, key: &[u8]) {
-    let path = store.folder.join("key.bin");
-    std::fs::write(&path, key).expect("a file");
-    let file = path.to_str().expect("a path");
-    store.util(&["--import", file, "--aes", "--token", "one", "--label", label, "--id", "01", "--pin", PIN]);
 }
 
 #[test]

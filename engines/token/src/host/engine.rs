@@ -10,6 +10,8 @@ use ciphermill_contract::{
     KeyMaterial, Op, OpStatus, PreparedKey, QueueHint, Result, Span, Suite,
 };
 use ciphermill_memory::SecretBytes;
+use subtle::ConstantTimeEq;
+use zeroize::Zeroizing;
 
 use super::child::{Denied, Missing, Process, Seat, code};
 use super::wire::{self, Answer, Ask, Lost, Operation, Outcome, REQUEST_LEN, REQUEST_OPS};
@@ -43,8 +45,25 @@ struct HostedKey {
     suite: Suite,
     form: KeyForm,
     bytes: SecretBytes,
-    /// As the first process told it.
-    half: OnceLock<Option<Vec<u8>>>,
+    /// What a key by reference is known again by, as the first process told it.
+    known: OnceLock<Known>,
+}
+
+/// A public half, or the fingerprint of a secret key.
+struct Known {
+    half: Option<Vec<u8>>,
+    fingerprint: Option<Zeroizing<Vec<u8>>>,
+}
+
+impl Known {
+    fn is(&self, half: Option<&[u8]>, fingerprint: Option<&[u8]>) -> bool {
+        let is_same = match (&self.fingerprint, fingerprint) {
+            (Some(known), Some(told)) => bool::from(known.as_slice().ct_eq(told)),
+            (None, None) => true,
+            _ => false,
+        };
+        is_same && self.half.as_deref() == half
+    }
 }
 
 impl HostedEngine {
@@ -91,7 +110,7 @@ impl Engine for HostedEngine {
         static NUMBERS: AtomicU64 = AtomicU64::new(0);
         let number = NUMBERS.fetch_add(1, Ordering::Relaxed);
         let hosted = Arc::clone(&self.hosted);
-        let key = HostedKey { hosted, number, suite, form: key.form, bytes, half: OnceLock::new() };
+        let key = HostedKey { hosted, number, suite, form: key.form, bytes, known: OnceLock::new() };
         let made = match self.hosted.with(|process| key.at(process)) {
             // A process that has died is found out by being asked: once more with a new one.
             Err(Missing::Lost) => self.hosted.with(|process| key.at(process)),
@@ -105,7 +124,7 @@ impl Engine for HostedEngine {
     }
 
     fn public_half<'k>(&self, key: &'k PreparedKey, suite: Suite) -> Option<&'k [u8]> {
-        key.state_for::<HostedKey>(suite.into())?.half.get()?.as_deref()
+        key.state_for::<HostedKey>(suite.into())?.known.get()?.half.as_deref()
     }
 
     fn takes_key_bytes(&self) -> bool {
@@ -144,13 +163,16 @@ impl HostedKey {
         }
         let ask = Ask::Prepare { suite: self.suite.ordinal() as u16, form: self.form.into(), bytes: &self.bytes };
         let bytes = process.ask(&ask)?;
-        let (key, half) = match wire::read(&bytes)? {
-            Answer::Prepared { key, half } => (key, half),
+        let (key, half, fingerprint) = match wire::read(&bytes)? {
+            Answer::Prepared { key, half, fingerprint } => (key, half, fingerprint),
             Answer::NotPrepared(problem) => return Ok(Err(problem.error(self.hosted.opening.name, self.suite))),
             _ => return Err(Lost::Nonsense),
         };
-        let first = self.half.get_or_init(|| half.map(<[u8]>::to_vec));
-        if first.as_deref() != half {
+        let known = self.known.get_or_init(|| Known {
+            half: half.map(<[u8]>::to_vec),
+            fingerprint: fingerprint.map(|bytes| Zeroizing::new(bytes.to_vec())),
+        });
+        if !known.is(half, fingerprint) {
             // Another key has taken the name.
             process.tell(&Ask::Forget { key })?;
             return Ok(Err(Error::key(self.suite, KeyProblem::Parameters)));

@@ -94,7 +94,8 @@ impl Host<'_> {
         };
         let at = self.keys.iter().position(Option::is_none).unwrap_or(self.keys.len());
         let half = self.engine.public_half(&prepared, suite);
-        tell(socket, &Answer::Prepared { key: at as u32, half })?;
+        let fingerprint = self.engine.fingerprint(&prepared, suite);
+        tell(socket, &Answer::Prepared { key: at as u32, half, fingerprint })?;
         if at == self.keys.len() {
             self.keys.push(None);
         }

@@ -69,7 +69,7 @@ pub(super) struct Operation<'a> {
 pub(super) enum Answer<'a> {
     Opened { version: &'a str, takes_key_bytes: bool, claims: Vec<Claim> },
     NotOpened(Refused<'a>),
-    Prepared { key: u32, half: Option<&'a [u8]> },
+    Prepared { key: u32, half: Option<&'a [u8]>, fingerprint: Option<&'a [u8]> },
     NotPrepared(Problem),
     Ran(#[serde(borrow)] Vec<Outcome<'a>>),
 }
@@ -189,7 +189,9 @@ impl Answer<'_> {
         64 + match self {
             Answer::Opened { version, claims, .. } => version.len() + claims.len() * OPERATION_LEN,
             Answer::NotOpened(Refused::Module(words)) => words.len(),
-            Answer::Prepared { half, .. } => half.map_or(0, <[u8]>::len),
+            Answer::Prepared { half, fingerprint, .. } => {
+                [half, fingerprint].into_iter().flatten().map(|bytes| bytes.len()).sum()
+            }
             Answer::NotOpened(Refused::Call(_)) | Answer::NotPrepared(_) => 0,
             Answer::Ran(outcomes) => outcomes.iter().map(|one| OPERATION_LEN + one.output.len() + one.tag.len()).sum(),
         }

@@ -9,14 +9,14 @@ use std::time::{Duration, Instant};
 
 use ciphermill::{KeyPolicy, Mill, RunOptions, TrustPolicy};
 use ciphermill_contract::error::FaultKind;
-use ciphermill_contract::suite::KeyPair;
-use ciphermill_contract::{Batch, Direction, Engine, Error, KeyId, KeyMaterial, Op, OpStatus, Refusal, suite::Curve};
+use ciphermill_contract::suite::{AesSize, Curve, KeyPair, Mac};
+use ciphermill_contract::{Batch, Direction, Engine, Error, KeyId, KeyMaterial, Op, OpStatus, Refusal, Suite};
 use ciphermill_reference::Reference;
 use ciphermill_token::{Host, Opening, TokenError};
 use ciphermill_vectors::known_answers::run_known_answer;
 
 use crate::signing::{MESSAGE, is_valid, op_of, p256, run};
-use crate::support::{PIN, Pair, Store, alone, generate, import, opening};
+use crate::support::{PIN, Pair, Store, alone, generate, import, import_aes, opening};
 
 /// Callers that sign at the same time.
 const CALLERS: usize = 16;
@@ -205,6 +205,29 @@ fn another_process_takes_the_place_of_one_that_died_and_the_key_is_the_same() {
         clones(store, &["one"]);
         for _ in 0..3 {
             assert_eq!(sign(), (OpStatus::EngineFault, vec![0; 64]), "another key of the same name signs nothing");
+        }
+    });
+}
+
+#[test]
+fn another_secret_key_does_not_take_the_place_of_one_while_its_process_is_away() {
+    alone("failover::another_secret_key_does_not_take_the_place_of_one_while_its_process_is_away", |store| {
+        let suite = Suite::Mac(Mac::Cmac(AesSize::Aes128));
+        store.token("one");
+        import_aes(store, "secret", &[7; 16]);
+        let engine = open(hosted("one", "one"));
+        let key = engine.prepare(&KeyMaterial::reference("secret"), suite).expect("the token has it");
+        let mac = || run(engine.as_ref(), &key, suite, Direction::Encrypt, MESSAGE, &[0; 16]);
+        let (status, made) = mac();
+        assert!(status.is_done());
+        for (bytes, expected) in [([8; 16], OpStatus::EngineFault), ([7; 16], OpStatus::Done)] {
+            store.util(&["--delete-token", "--token", "one"]);
+            store.token("one");
+            import_aes(store, "secret", &bytes);
+            children().iter().for_each(|pid| signal(*pid, "KILL"));
+            assert_eq!(mac().0, OpStatus::EngineFault, "what it was asked is lost");
+            let (status, again) = mac();
+            assert_eq!((status, again == made), (expected, expected.is_done()));
         }
     });
 }

@@ -69,6 +69,13 @@ pub(crate) fn import(store: &Store, token: &str, label: &str, id: &str, pair: &P
     store.util(&["--import", file, "--token", token, "--label", label, "--id", id, "--pin", PIN]);
 }
 
+pub(crate) fn import_aes(store: &Store, label: &str, key: &[u8]) {
+    let path = store.folder.join("key.bin");
+    std::fs::write(&path, key).expect("a file");
+    let file = path.to_str().expect("a path");
+    store.util(&["--import", file, "--aes", "--token", "one", "--label", label, "--id", "01", "--pin", PIN]);
+}
+
 /// A key pair in the contract's form.
 pub(crate) struct Pair {
     pub(crate) private: Vec<u8>,
