@@ -93,7 +93,7 @@ impl Session {
         Session { slot, may_write, active: Mutex::default() }
     }
 
-    /// Lets go of ciphers that wait for another message.
+    /// Lets go of ciphers that wait for another message. Waits for what is under way, so that nobody calls it who holds a session.
     pub(crate) fn forget_spares(&self) {
         self.active().spares = Spares::default();
     }

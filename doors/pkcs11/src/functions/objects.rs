@@ -173,12 +173,13 @@ functions! {
         let library = Library::current()?;
         let wanted = template(attributes, count)?;
         library.with_session(session, |held| {
+            // Not while this session is held: what has gone from the token is let go of in all sessions.
+            library.refresh(held.slot)?;
             let place = &mut held.active().found;
             if place.is_some() {
                 return fail(CKR_OPERATION_ACTIVE);
             }
             let slot = slot_of(library, held)?;
-            library.refresh(held.slot)?;
             let sees_private = slot.login() == Login::User;
             let mut found = library.objects.find(held.slot, |object| {
                 (sees_private || !object.is_private()) && rules::matches(&object.attributes, object.key.as_ref(), &wanted)
