@@ -48,6 +48,10 @@ pub(crate) fn derive(
             Zeroizing::new([secret_bytes(base)?, secret_bytes(other)?].concat())
         }
         (What::EncryptData(cipher, mode), Parameter::EncryptData(iv, data)) => {
+            // The data are the parameter's: too few of them for the key are its fault.
+            if wanted.is_some_and(|len| data.len() < len) {
+                return fail(CKR_MECHANISM_PARAM_INVALID);
+            }
             encrypt_data(base, cipher, mode, iv, data)?
         }
         (What::Tls(what), Parameter::Prf(parameter)) => tls(base, what, parameter, wanted)?,
