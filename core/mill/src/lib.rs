@@ -27,7 +27,7 @@ mod generate;
 mod metrics;
 mod mill;
 pub mod null;
-mod panics;
+pub mod panics;
 mod policy;
 mod prediction;
 mod report;

@@ -1,17 +1,12 @@
 //! What every function that OpenSSL calls has around it.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::slice;
+
+use ciphermill::panics::caught;
 
 /// Calls a function, and answers `failed` when it panics: nothing unwinds into C.
 pub(crate) fn guarded<R>(failed: R, function: impl FnOnce() -> R) -> R {
-    catch_unwind(AssertUnwindSafe(function)).unwrap_or_else(|payload| {
-        // What was thrown may panic again when it is dropped; what that throws is not dropped any more.
-        if let Err(again) = catch_unwind(AssertUnwindSafe(|| drop(payload))) {
-            std::mem::forget(again);
-        }
-        failed
-    })
+    caught(function).unwrap_or(failed)
 }
 
 /// Bytes that OpenSSL hands over; none for a null pointer.
@@ -40,24 +35,4 @@ pub(crate) unsafe fn answer(answer: &[u8], out: *mut u8, len: *mut usize, room: 
         *len = answer.len();
     }
     true
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    struct Bomb;
-
-    impl Drop for Bomb {
-        fn drop(&mut self) {
-            panic!("in the drop as well");
-        }
-    }
-
-    #[test]
-    fn panics_become_an_answer_whatever_was_thrown() {
-        assert_eq!(guarded(7, || 8), 8);
-        assert_eq!(guarded(7, || panic!("with {}", "words")), 7);
-        assert_eq!(guarded(7, || std::panic::panic_any(Bomb)), 7);
-    }
 }
