@@ -128,9 +128,11 @@ fn keystore(config: &Config) -> Result<Keystore> {
     secret::open(&KeystoreArgs { keystore: named, passphrase_file, master_key_file, master_key_env: None }, config)
 }
 
-/// This program, as the process that runs a module.
+/// This program, as the process that runs a module: itself, also where its file has been replaced meanwhile by another version's.
 fn host() -> Result<Host> {
-    let program = std::env::current_exe().context("cannot tell where this program lies")?;
+    let own = PathBuf::from("/proc/self/exe");
+    let program =
+        if own.exists() { own } else { std::env::current_exe().context("cannot tell where this program lies")? };
     Ok(Host { program, arguments: vec![HOST_COMMAND.to_owned()] })
 }
 

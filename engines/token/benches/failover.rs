@@ -60,9 +60,9 @@ fn make_tokens(folder: &Path) {
 }
 
 fn mill(tokens: usize) -> Mill {
-    let program = std::env::current_exe().expect("this program");
     let open = |label: &'static str| {
-        let host = Some(Host { program: program.clone(), arguments: vec!["--token-host".to_owned()] });
+        let program = env!("CARGO_BIN_EXE_ciphermill-token-host").into();
+        let host = Some(Host { program, arguments: Vec::new() });
         let pin = Some(SecretBytes::from_slice(PIN.as_bytes()).expect("memory"));
         let opening = Opening { pin, host, ..Opening::new(label, Path::new(MODULE), Place::Label(label.to_owned())) };
         ciphermill_token::open(opening).expect("a token")
@@ -115,10 +115,6 @@ fn kill_a_token() {
 }
 
 fn main() {
-    if std::env::args().any(|argument| argument == "--token-host") {
-        ciphermill_token::serve().expect("a parent");
-        return;
-    }
     if !Path::new(MODULE).exists() {
         eprintln!("no SoftHSM at {MODULE}: apt-get install softhsm2");
         std::process::exit(77);

@@ -49,30 +49,9 @@ impl Session {
         Ok(Session { module: Arc::clone(module), handle })
     }
 
-    /// All objects with these attributes (5.7.7 to 5.7.9), up to [`OBJECTS_MAX`].
+    /// All objects with these attributes, until there are [`OBJECTS_MAX`].
     pub(crate) fn find_all(&self, template: &[Attribute<'_>]) -> Result<Vec<CK_OBJECT_HANDLE>, CK_RV> {
-        let functions = self.module.functions();
-        let begin = functions.C_FindObjectsInit.ok_or(CKR_FUNCTION_NOT_SUPPORTED)?;
-        let find = functions.C_FindObjects.ok_or(CKR_FUNCTION_NOT_SUPPORTED)?;
-        let end = functions.C_FindObjectsFinal.ok_or(CKR_FUNCTION_NOT_SUPPORTED)?;
-        let mut attributes = attributes(template);
-        // SAFETY: attributes and their values live through the call and are only read.
-        outcome(unsafe { begin(self.handle, attributes.as_mut_ptr(), attributes.len() as CK_ULONG) })?;
-        let mut found = [0; FOUND_AT_ONCE];
-        let mut all = Vec::new();
-        let searched = loop {
-            let mut count = 0;
-            // SAFETY: `found` has room for as many as are asked for.
-            let code = unsafe { find(self.handle, found.as_mut_ptr(), FOUND_AT_ONCE as CK_ULONG, &raw mut count) };
-            let count = usize::try_from(count).unwrap_or(0).min(found.len());
-            all.extend(found.iter().take(count));
-            if code != 0 || count == 0 || all.len() >= OBJECTS_MAX {
-                break outcome(code);
-            }
-        };
-        // SAFETY: the search that was begun in this session ends.
-        let ended = outcome(unsafe { end(self.handle) });
-        searched.and(ended).map(|()| all)
+        self.find_up_to::<FOUND_AT_ONCE>(template, OBJECTS_MAX)
     }
 
     /// An attribute that says yes or no; none where the token does not say.

@@ -49,8 +49,17 @@ impl Session {
         }
     }
 
-    /// The objects with these attributes, two at most: who looks for one wants to know of a second (5.7.7 to 5.7.9).
+    /// The objects with these attributes, two at most: who looks for one wants to know of a second.
     pub(crate) fn find(&self, template: &[Attribute<'_>]) -> Result<Vec<CK_OBJECT_HANDLE>, CK_RV> {
+        self.find_up_to::<2>(template, 2)
+    }
+
+    /// The first objects with these attributes, until there are so many; `AT_ONCE` are asked for in a call (5.7.7 to 5.7.9).
+    pub(crate) fn find_up_to<const AT_ONCE: usize>(
+        &self,
+        template: &[Attribute<'_>],
+        enough: usize,
+    ) -> Result<Vec<CK_OBJECT_HANDLE>, CK_RV> {
         let functions = self.module.functions();
         let begin = functions.C_FindObjectsInit.ok_or(CKR_FUNCTION_NOT_SUPPORTED)?;
         let find = functions.C_FindObjects.ok_or(CKR_FUNCTION_NOT_SUPPORTED)?;
@@ -58,16 +67,16 @@ impl Session {
         let mut attributes = attributes(template);
         // SAFETY: attributes and their values live through the call and are only read.
         outcome(unsafe { begin(self.handle, attributes.as_mut_ptr(), attributes.len() as CK_ULONG) })?;
-        let mut found = [0; 2];
+        let mut found = [0; AT_ONCE];
         let mut all = Vec::new();
         // A module may give fewer than there is room for; none ends the search.
         let searched = loop {
             let mut count = 0;
-            // SAFETY: `found` has room for two.
-            let code = unsafe { find(self.handle, found.as_mut_ptr(), 2, &raw mut count) };
+            // SAFETY: `found` has room for as many as are asked for.
+            let code = unsafe { find(self.handle, found.as_mut_ptr(), AT_ONCE as CK_ULONG, &raw mut count) };
             let count = usize::try_from(count).unwrap_or(0).min(found.len());
-            all.extend_from_slice(&found[..count]);
-            if code != 0 || count == 0 || all.len() > 1 {
+            all.extend(found.iter().take(count));
+            if code != 0 || count == 0 || all.len() >= enough {
                 break outcome(code);
             }
         };

@@ -2,59 +2,32 @@
 //! Each test runs in a process of its own, since a module reads its configuration once and keeps it.
 #![allow(clippy::expect_used, reason = "helpers of tests may stop at once, as tests do")]
 
+mod support;
+
 use std::path::Path;
-use std::process::Command;
 
 use ciphermill_contract::suite::{Curve, Digest, KeyPair, RsaSize, SignPadding, Signature};
-use ciphermill_contract::{Batch, Direction, Engine, KeyMaterial, Op, OpStatus, QueueHint, Suite};
+use ciphermill_contract::{KeyMaterial, Suite};
 use ciphermill_memory::SecretBytes;
-use ciphermill_reference::Reference;
-use ciphermill_token::{CloneError, KeyClass, Opening, Outside, Place, clone_key, install_key, keys, slots};
-
-const MODULE: &str = "/usr/lib/softhsm/libsofthsm2.so";
-const PIN: &str = "48151623";
-const FOLDER: &str = "TOKEN_TEST_FOLDER";
+use ciphermill_token::{CloneError, KeyClass, Opening, Outside, clone_key, install_key, keys, slots};
+use support::{MODULE, PIN, Pair};
 
 /// Runs a test of this name in a process of its own, with tokens of these labels.
 fn alone(name: &str, labels: &[&str], test: impl FnOnce()) {
-    if std::env::var_os(FOLDER).is_some() {
-        return test();
-    }
-    assert!(Path::new(MODULE).exists(), "these tests need SoftHSM: install the package softhsm2");
-    let folder = tempfile::tempdir().expect("a folder");
-    let (tokens, config) = (folder.path().join("tokens"), folder.path().join("softhsm2.conf"));
-    std::fs::create_dir(&tokens).expect("a folder");
-    std::fs::write(&config, format!("directories.tokendir = {}\nlog.level = ERROR\n", tokens.display()))
-        .expect("a file");
-    for label in labels {
-        let words = ["--init-token", "--free", "--label", label, "--so-pin", "11223344", "--pin", PIN];
-        let output =
-            Command::new("softhsm2-util").args(words).env("SOFTHSM2_CONF", &config).output().expect("installed");
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    }
-    let mut command = Command::new(std::env::current_exe().expect("a path"));
-    command.args(["--exact", name, "--nocapture"]).env(FOLDER, folder.path()).env("SOFTHSM2_CONF", config);
-    let output = command.output().expect("runs");
-    let said = [output.stdout, output.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).concat();
-    assert!(output.status.success() && said.contains("1 passed"), "{said}");
+    support::alone(name, |store| {
+        labels.iter().for_each(|label| store.token(label));
+        test();
+    });
 }
 
 fn opening(label: &'static str) -> Opening {
-    let pin = Some(SecretBytes::from_slice(PIN.as_bytes()).expect("memory"));
-    Opening { pin, ..Opening::new(label, Path::new(MODULE), Place::Label(label.to_owned())) }
+    support::opening(label, label, PIN, false)
 }
 
 /// A private and a public key in the contract's form.
 fn generate(pair: KeyPair) -> (Vec<u8>, Vec<u8>) {
-    let room = pair.private_len_max();
-    let mut arena = vec![0; room + 1024];
-    let mut ops = [Op { output: 0, ..Op::default() }.with_tag(room as u32, 1024)];
-    let mut batch = Batch::new(Suite::Generate(pair), Direction::Encrypt, &mut ops, &mut arena).check().expect("sound");
-    Reference::new().queue(QueueHint::default()).expect("opens").run(&mut batch);
-    assert_eq!(ops[0].status, OpStatus::Done);
-    let public = arena[room..room + usize::from(ops[0].tag_len)].to_vec();
-    arena.truncate(ops[0].output_len as usize);
-    (arena, public)
+    let Pair { private, public } = support::generate(pair);
+    (private, public)
 }
 
 fn p521() -> Suite {

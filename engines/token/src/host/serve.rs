@@ -17,6 +17,8 @@ use crate::token::TokenError;
 /// # Errors
 /// Words for whoever started this program by hand: it is started by [`crate::open`] alone.
 pub fn serve() -> Result<(), String> {
+    // The PIN comes over the socket, and copies of keys.
+    ciphermill_memory::protect_process().map_err(|error| format!("this process cannot be protected: {error}"))?;
     let socket = std::io::stdin().as_fd().try_clone_to_owned().map_err(|error| error.to_string())?;
     match serve_on(UnixStream::from(socket)) {
         Ok(()) => Ok(()),

@@ -21,17 +21,9 @@ use crate::support::{PIN, Pair, Store, alone, generate, import, import_aes, open
 /// Callers that sign at the same time.
 const CALLERS: usize = 16;
 
-/// No test but that of a token's process: it is started by tests as such.
-#[test]
-#[ignore = "the process of a token, which tests start"]
-fn host() {
-    ciphermill_token::serve().expect("a parent");
-}
-
-/// A token in a process of its own, which is this program.
+/// A token in a process of its own.
 fn hosted(name: &'static str, label: &str) -> Opening {
-    let program = std::env::current_exe().expect("a path");
-    let arguments = ["--exact", "failover::host", "--ignored", "--nocapture"].map(str::to_owned).to_vec();
+    let (program, arguments) = (env!("CARGO_BIN_EXE_ciphermill-token-host").into(), Vec::new());
     Opening {
         host: Some(Host { program, arguments }),
         patience: Duration::from_millis(500),
