@@ -198,7 +198,7 @@ impl EngineQueue for HostedQueue {
         let (ops, arena, keys) = batch.parts();
         let mut at = 0;
         while at < ops.len() {
-            let end = at + stretch(&ops[at..], arena);
+            let end = at + stretch(&ops[at..]);
             let key_of = |index: usize| keys.get(index).copied().flatten()?.state_for::<HostedKey>(suite.into());
             let asked: Vec<(usize, Option<&HostedKey>)> =
                 (at..end).filter(|index| ops[*index].status.is_pending()).map(|index| (index, key_of(index))).collect();
@@ -214,13 +214,13 @@ impl EngineQueue for HostedQueue {
 }
 
 /// Operations from the first on that go in one request.
-fn stretch(ops: &[Op], arena: &[u8]) -> usize {
+fn stretch(ops: &[Op]) -> usize {
     let mut bytes = 0;
     let of =
         |op: &Op| op.input.len as usize + usize::from(op.aad.len) + usize::from(op.tag_len) + op.output_len as usize;
     let fit = ops.iter().take(REQUEST_OPS).take_while(|op| {
         bytes += of(op);
-        bytes <= REQUEST_LEN.min(arena.len())
+        bytes <= REQUEST_LEN
     });
     fit.count().max(1)
 }
