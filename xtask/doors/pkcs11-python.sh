@@ -24,12 +24,21 @@ if ! cmp -s "$list" "$work/installed.txt"; then
 fi
 
 check() {
-    local broken passed second=()
+    local attempt broken passed status second=()
     # A second module beside ours, as a program may have two.
     [ "$way" = softhsm ] || [ -z "$theirs" ] || second=("PKCS11_MODULE2=$theirs")
-    # Its status says whether all passed, which of SoftHSM they do not.
-    (cd "$work" && PKCS11_MODULE=$module PKCS11_TOKEN_LABEL=mill PKCS11_TOKEN_PIN=$pin PKCS11_TOKEN_SO_PIN=$so_pin PYTHONDONTWRITEBYTECODE=1 \
-        limited env "${second[@]}" environment/bin/python -m pytest -q -rfEs --tb=short -p no:cacheprovider tests >"$scratch/$way-pytest.log" 2>&1) || true
+    # SoftHSM is the measure only: it has been seen to crash in the generation of a pair, once in some sixty runs, and is then tried again.
+    # Ours may not.
+    for attempt in 1 2 3; do
+        status=0
+        (cd "$work" && PKCS11_MODULE=$module PKCS11_TOKEN_LABEL=mill PKCS11_TOKEN_PIN=$pin PKCS11_TOKEN_SO_PIN=$so_pin PYTHONDONTWRITEBYTECODE=1 \
+            limited env "${second[@]}" environment/bin/python -m pytest -q -rfEs --tb=short -p no:cacheprovider tests >"$scratch/$way-pytest.log" 2>&1) ||
+            status=$?
+        # Other statuses say that tests failed, which the list below names.
+        [ "$way" = softhsm ] && [ "$status" -ge 128 ] && [ "$attempt" -lt 3 ] || break
+        omitted "SoftHSM crashed (status $status), and is tried again"
+        use_module softhsm
+    done
     passed=$(sed -n 's/^\(.* \)\{0,1\}\([0-9]*\) passed.*/\2/p' "$scratch/$way-pytest.log")
     expect "more than a hundred tests that pass, not $passed" [ "${passed:-0}" -ge 100 ]
     broken=$(grep -E '^(FAILED|ERROR) ' "$scratch/$way-pytest.log" | sort || true)
