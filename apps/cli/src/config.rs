@@ -3,8 +3,6 @@
 // By its path, so that the fuzz target of this file finds it as well.
 #[path = "config/service.rs"]
 mod service;
-#[path = "config/token.rs"]
-pub(crate) mod token;
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -12,9 +10,9 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use ciphermill::{Disabled, Policy, TrustPolicy};
 use ciphermill_contract::{EngineKind, EngineKinds};
+use ciphermill_token::TokenSection;
 use serde::Deserialize;
 use service::ServiceSection;
-use token::TokenSection;
 
 /// The file's name, in the working folder and in the user's configuration folder.
 pub(crate) const FILE_NAME: &str = "ciphermill.toml";
@@ -93,7 +91,7 @@ impl Config {
     pub(crate) fn parse(text: &str, path: &Path, engines: &[&str]) -> Result<Config> {
         let mut config: Config =
             toml::from_str(text).with_context(|| format!("{} is not a valid configuration", path.display()))?;
-        let checked = config.policy().and_then(|_| token::check(&config.tokens, engines));
+        let checked = config.policy().and_then(|_| Ok(ciphermill_token::check(&config.tokens, engines)?));
         let checked = checked.and_then(|()| config.policy.rules(&config.names(engines)));
         config.disabled = checked.with_context(|| format!("in {}", path.display()))?;
         config.path = Some(path.to_owned());
@@ -221,6 +219,18 @@ mod tests {
     fn legacy_is_off_unless_said() {
         assert!(!parse("").unwrap().policy().unwrap().legacy);
         assert!(parse("[policy]\nlegacy = true").unwrap().policy().unwrap().legacy);
+    }
+
+    #[test]
+    fn rules_may_name_tokens_and_what_is_wrong_is_said_with_its_place() {
+        let read = |text: &str| Config::parse(text, Path::new("place"), &["lanes", "gpu"]);
+        let token = "[[token]]\nname = \"hsm\"\nmodule = \"hsm.so\"\nslot = 1\n";
+        let config = read(&format!("{token}[policy]\ndisabled = [\"hsm\", \"hsm:ecdsa-p256\"]\n")).unwrap();
+        assert!(config.disabled.engine("hsm").is_some());
+        let problem = |text: &str| crate::output::chain(&read(text).unwrap_err());
+        let twice = problem(&token.replace("slot = 1", "slot = 1\nlabel = \"a\""));
+        assert!(twice.contains("in place: token `hsm`: of slot and label there must be one, not both"), "{twice}");
+        assert!(problem("[policy]\ndisabled = [\"hsm\"]\n").contains("neither an engine nor a suite"));
     }
 
     #[test]

@@ -10,7 +10,8 @@ use ciphermill_engines::DEVICES;
 use crate::config::Config;
 use crate::costs;
 use crate::output::{chain, tell};
-use crate::tokens::{self, Tokens};
+use crate::tokens::Tokens;
+use ciphermill_token::engine_name;
 
 /// Why a token is left out where keys are brought along.
 pub(crate) const NO_COPIES: &str = "it takes no copies of keys (copies = false)";
@@ -88,8 +89,8 @@ pub(crate) fn probe(config: &Config) -> Found {
     let mut tokens = Tokens::new(config);
     for section in config.tokens.iter().filter(|section| !is_left(&section.name)) {
         match tokens.open(section) {
-            Ok(engine) => found.engines.push(engine),
-            Err(error) => found.unavailable.push((tokens::name(&section.name), chain(&error))),
+            Ok(token) => found.engines.push(token.engine()),
+            Err(error) => found.unavailable.push((engine_name(&section.name), chain(&error))),
         }
     }
     found
@@ -97,7 +98,7 @@ pub(crate) fn probe(config: &Config) -> Found {
 
 /// Devices and tokens that are not opened, since rules disable them whatever they run.
 pub(crate) fn unopened(config: &Config) -> impl Iterator<Item = &'static str> {
-    let tokens = config.tokens.iter().map(|section| tokens::name(&section.name));
+    let tokens = config.tokens.iter().map(|section| engine_name(&section.name));
     DEVICES.into_iter().chain(tokens).filter(|name| config.disabled.engine(name).is_some())
 }
 
@@ -108,7 +109,8 @@ pub(crate) fn engine_named(name: &str, config: &Config) -> anyhow::Result<Arc<dy
         bail!("the engine `{engine}` may not be used; {}", config.reason(rule));
     }
     if let Some(section) = config.tokens.iter().find(|section| section.name == name) {
-        return Tokens::new(config).open(section).with_context(|| format!("token `{name}`"));
+        let opened = Tokens::new(config).open(section).with_context(|| format!("token `{name}`"))?;
+        return Ok(opened.engine());
     }
     let opened = ciphermill_engines::open(name)
         .with_context(|| format!("no engine is called `{name}`; there are {}", config.names(&names()).join(", ")))?;

@@ -150,6 +150,16 @@ impl KeyTable {
         self.any_expiry.load(Ordering::Acquire)
     }
 
+    /// Tells the public half of a key by reference, as whoever looked it up knows it: an engine that has another key of that name is not
+    /// used from then on. Returns whether this is the half that holds: the first that was told does.
+    ///
+    /// # Errors
+    ///
+    /// [`Refusal::KeyUnknown`].
+    pub fn tell_public_half(&self, key: KeyId, half: &[u8]) -> Result<bool> {
+        self.lease().entry(key).map(|entry| entry.is_same_key(half)).ok_or_else(unknown)
+    }
+
     /// A copy of a key's policy.
     ///
     /// # Errors

@@ -1,9 +1,13 @@
 //! Which keystores are tokens, and which engines run operations: from the environment or a file.
 
 use std::fmt;
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
 use ciphermill::Mill;
+use ciphermill_keys::keystore::MasterSecret;
+use ciphermill_memory::SecretBytes;
+use ciphermill_token::{Host, OpenToken, PinSource, SectionError, TokenSection, pin_from_variable, pin_of};
 use serde::Deserialize;
 
 /// A file of configuration, or the path of one: beside the user's, then the machine's.
@@ -17,7 +21,7 @@ const MACHINE_FILE: &str = "/etc/ciphermill/pkcs11.toml";
 const FILE_LEN_MAX: u64 = 1 << 20;
 
 /// What a module is opened with.
-#[derive(Debug, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Configuration {
     /// Keystores, each of which is a slot, in this order.
@@ -26,6 +30,15 @@ pub(crate) struct Configuration {
     /// Engines by name, as `ciphermill engines` lists them; none named stands for those of this processor.
     #[serde(default)]
     pub(crate) engines: Vec<String>,
+    /// Tokens of other modules, which the metaslot shows beside the first keystore.
+    #[serde(default, rename = "token")]
+    tokens: Vec<TokenSection>,
+    /// The program that runs their modules, and its arguments; none named stands for the one beside this module.
+    #[serde(default)]
+    host: Vec<String>,
+    /// The folder that names of files begin at.
+    #[serde(skip)]
+    folder: PathBuf,
 }
 
 /// Why a configuration cannot be used.
@@ -35,6 +48,12 @@ pub(crate) struct Problem(String);
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
+    }
+}
+
+impl From<SectionError> for Problem {
+    fn from(error: SectionError) -> Problem {
+        Problem(error.to_string())
     }
 }
 
@@ -56,10 +75,7 @@ impl Configuration {
             None => {
                 let own = user("XDG_CONFIG_HOME", ".config").map(|folder| folder.join("ciphermill/pkcs11.toml"));
                 let file = [own, Some(PathBuf::from(MACHINE_FILE))].into_iter().flatten().find(|file| file.exists());
-                file.map_or_else(
-                    || Ok(Configuration { keystores: Vec::new(), engines: Vec::new() }),
-                    |file| from_file(&file),
-                )?
+                file.map_or_else(|| Ok(Configuration::default()), |file| from_file(&file))?
             }
         };
         if let Some(keystores) = variable(KEYSTORES_VARIABLE) {
@@ -72,14 +88,46 @@ impl Configuration {
         Ok(configuration)
     }
 
-    /// Opens a mill without threads of its own: applications that load modules fork, confine themselves and count their threads.
+    /// Opens the tokens. One that does not open is left out, with a line on standard error: what else there is works without it.
+    pub(crate) fn open_tokens(&self) -> Vec<OpenToken> {
+        let open = |section: &TokenSection| {
+            let opened = self.open_token(section);
+            opened.map_err(|problem| eprintln!("ciphermill-pkcs11: token `{}`: {problem}", section.name)).ok()
+        };
+        self.tokens.iter().filter_map(open).collect()
+    }
+
+    fn open_token(&self, section: &TokenSection) -> Result<OpenToken, Problem> {
+        let problem = |error: &dyn fmt::Display| Problem(error.to_string());
+        let pin = match section.pin().map_err(|error| problem(&error))? {
+            PinSource::Nowhere => None,
+            PinSource::File(file) => Some(pin_in(&self.folder.join(file))?),
+            PinSource::Variable(name) => Some(pin_from_variable(name).map_err(|error| problem(&error))?),
+            PinSource::Key(_) => {
+                return Err(Problem("pin_key: the keystore is closed when tokens are opened".to_owned()));
+            }
+        };
+        let opening = section.opening(&self.folder, pin, || Ok::<_, Problem>(self.host()?))?;
+        ciphermill_token::open(opening).map_err(|error| problem(&error))
+    }
+
+    /// The program that runs a token's module in a process of its own.
+    fn host(&self) -> Result<Host, Problem> {
+        Ok(match &self.host[..] {
+            [program, arguments @ ..] => Host { program: self.folder.join(program), arguments: arguments.to_vec() },
+            [] => Host { program: beside_module("ciphermill-token-host")?, arguments: Vec::new() },
+        })
+    }
+
+    /// Opens a mill without threads of its own: applications that load modules fork, confine themselves and count their threads. Tokens are
+    /// driven by threads, since they may hang.
     ///
     /// # Errors
     /// A name that no engine has; those of [`ciphermill::MillBuilder::open`].
-    pub(crate) fn open_mill(&self) -> Result<Mill, Problem> {
+    pub(crate) fn open_mill(&self, tokens: &[OpenToken]) -> Result<Mill, Problem> {
         let of_processor = ["lanes", "library", "reference"].map(str::to_owned);
         let names = if self.engines.is_empty() { &of_processor[..] } else { &self.engines };
-        let mut engines = Vec::new();
+        let mut engines: Vec<_> = tokens.iter().map(OpenToken::engine).collect();
         for name in names {
             match ciphermill_engines::open(name) {
                 Some(Ok(engine)) => engines.push(engine),
@@ -99,7 +147,50 @@ fn from_file(file: &Path) -> Result<Configuration, Problem> {
         return Err(problem(format!("it has {len} bytes, at most are {FILE_LEN_MAX}")));
     }
     let text = std::fs::read_to_string(file).map_err(|error| problem(error.to_string()))?;
-    toml::from_str(&text).map_err(|error| problem(error.to_string()))
+    let mut configuration: Configuration = toml::from_str(&text).map_err(|error| problem(error.to_string()))?;
+    let engines: Vec<&str> = ciphermill_engines::names().collect();
+    ciphermill_token::check(&configuration.tokens, &engines).map_err(|error| problem(error.to_string()))?;
+    configuration.folder = file.parent().map(Path::to_owned).unwrap_or_default();
+    Ok(configuration)
+}
+
+/// The PIN in a file that others than its owner must not be able to read.
+fn pin_in(file: &Path) -> Result<SecretBytes, Problem> {
+    match MasterSecret::passphrase_file(file).map_err(|error| Problem(format!("pin_file: {error}")))? {
+        MasterSecret::Passphrase(text) => Ok(pin_of(text.as_bytes())?),
+        MasterSecret::KeyFile(_) | MasterSecret::Environment(_) => unreachable!("a passphrase was read"),
+    }
+}
+
+/// A program beside this module, wherever the application has loaded it from.
+fn beside_module(program: &str) -> Result<PathBuf, Problem> {
+    let mut found = libc::Dl_info {
+        dli_fname: std::ptr::null(),
+        dli_fbase: std::ptr::null_mut(),
+        dli_sname: std::ptr::null(),
+        dli_saddr: std::ptr::null_mut(),
+    };
+    let here: fn(&str) -> Result<PathBuf, Problem> = beside_module;
+    // SAFETY: any address may be asked about; the answer's name lives as long as the module, which is never unloaded (build.rs).
+    let name = unsafe {
+        if libc::dladdr(here as *const std::ffi::c_void, &raw mut found) == 0 || found.dli_fname.is_null() {
+            return Err(Problem(
+                "host: must name the program, since this module does not know where it lies".to_owned(),
+            ));
+        }
+        std::ffi::CStr::from_ptr(found.dli_fname)
+    };
+    let module = Path::new(std::ffi::OsStr::from_bytes(name.to_bytes()));
+    let folder = std::fs::canonicalize(module).ok().and_then(|module| Some(module.parent()?.to_owned()));
+    let program = folder.unwrap_or_default().join(program);
+    if program.exists() {
+        Ok(program)
+    } else {
+        Err(Problem(format!(
+            "{}: is not there; `host` names another program, and `process = false` does without",
+            program.display()
+        )))
+    }
 }
 
 /// A variable of the environment, which programs with another user's rights do not listen to.
@@ -131,8 +222,8 @@ mod tests {
 
     #[test]
     fn engines_that_there_are_not_are_named() {
-        let configuration = Configuration { keystores: Vec::new(), engines: vec!["steam".to_owned()] };
-        let problem = configuration.open_mill().err().expect("no such engine").to_string();
+        let configuration = Configuration { engines: vec!["steam".to_owned()], ..Configuration::default() };
+        let problem = configuration.open_mill(&[]).err().expect("no such engine").to_string();
         assert!(problem.contains("steam"), "{problem}");
     }
 }

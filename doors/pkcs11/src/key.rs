@@ -53,6 +53,8 @@ pub(crate) struct KeyValue {
     mill: Mill,
     form: KeyForm,
     bytes: SecretBytes,
+    /// The public half of a key that is a name.
+    half: Option<Box<[u8]>>,
     id: OnceLock<KeyId>,
     /// Handles that operations have left for the next ones: opening one costs more than a short operation.
     bounds: Bounds,
@@ -80,8 +82,21 @@ impl KeyValue {
     /// # Errors
     /// `CKR_DEVICE_MEMORY` where no locked memory is left.
     pub(crate) fn new(mill: &Mill, form: KeyForm, bytes: &[u8]) -> Result<Arc<KeyValue>> {
+        KeyValue::with_half(mill, form, bytes, None)
+    }
+
+    /// A key of this name on tokens of the mill: of a pair that with this public half.
+    ///
+    /// # Errors
+    /// As [`KeyValue::new`].
+    pub(crate) fn by_name(mill: &Mill, name: &str, half: Option<&[u8]>) -> Result<Arc<KeyValue>> {
+        KeyValue::with_half(mill, KeyForm::Reference, name.as_bytes(), half)
+    }
+
+    fn with_half(mill: &Mill, form: KeyForm, bytes: &[u8], half: Option<&[u8]>) -> Result<Arc<KeyValue>> {
         let bytes = SecretBytes::from_slice(bytes).map_err(|_| Rv(CKR_DEVICE_MEMORY))?;
-        Ok(Arc::new(KeyValue { mill: mill.clone(), form, bytes, id: OnceLock::new(), bounds: Bounds::default() }))
+        let (half, id, bounds) = (half.map(Box::from), OnceLock::new(), Bounds::default());
+        Ok(Arc::new(KeyValue { mill: mill.clone(), form, bytes, half, id, bounds }))
     }
 
     pub(crate) fn form(&self) -> KeyForm {
@@ -107,6 +122,9 @@ impl KeyValue {
         }
         let material = KeyMaterial { form: self.form, bytes: &self.bytes };
         let id = self.mill.keys().import(material, KeyPolicy::default())?;
+        if let Some(half) = &self.half {
+            self.mill.keys().tell_public_half(id, half)?;
+        }
         let kept = *self.id.get_or_init(|| id);
         if kept != id {
             // Another thread was faster.

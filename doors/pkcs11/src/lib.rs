@@ -10,6 +10,7 @@
 #![allow(non_snake_case, reason = "functions have the standard's names")]
 
 mod access;
+mod attached;
 mod attributes;
 mod configuration;
 mod entry;

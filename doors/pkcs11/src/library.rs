@@ -11,6 +11,7 @@ use cryptoki_sys::{
     CKR_SESSION_COUNT, CKR_SESSION_HANDLE_INVALID, CKR_SLOT_ID_INVALID,
 };
 
+use crate::attached::Attached;
 use crate::configuration::Configuration;
 use crate::objects::Objects;
 use crate::operations::Saved;
@@ -89,8 +90,15 @@ impl Library {
             eprintln!("ciphermill-pkcs11: {problem}");
             Rv(CKR_GENERAL_ERROR)
         })?;
-        let mill = configuration.open_mill().map_err(|_| Rv(CKR_GENERAL_ERROR))?;
-        let slots = configuration.keystores.iter().map(|path| Slot::new(path, &mill)).collect();
+        let tokens = configuration.open_tokens();
+        let mill = configuration.open_mill(&tokens).map_err(|problem| {
+            eprintln!("ciphermill-pkcs11: {problem}");
+            Rv(CKR_GENERAL_ERROR)
+        })?;
+        let mut slots: Vec<Slot> = configuration.keystores.iter().map(|path| Slot::new(path, &mill, None)).collect();
+        if let (Some(path), false) = (configuration.keystores.first(), tokens.is_empty()) {
+            slots.push(Slot::new(path, &mill, Some(Attached::new(tokens))));
+        }
         let sessions = Slab::with_limit(SESSIONS_MAX);
         let library = Box::new(Library {
             generation,
@@ -195,7 +203,7 @@ impl Library {
     /// # Errors
     /// `CKR_SLOT_ID_INVALID`; those of [`Slot::refresh`].
     pub(crate) fn refresh(&self, slot: usize) -> Result<()> {
-        if self.slot(slot as CK_SLOT_ID)?.refresh(slot, &self.objects)? {
+        if self.slot(slot as CK_SLOT_ID)?.refresh(slot, &self.mill, &self.objects)? {
             self.forget_spares(slot);
         }
         Ok(())

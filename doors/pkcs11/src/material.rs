@@ -191,22 +191,50 @@ pub(crate) fn of_pair(
     private: &[u8],
     public: &[u8],
 ) -> Result<[(Attributes, Option<Key>); 2]> {
-    let key = |form, bytes: &[u8]| -> Result<Key> { Ok(Key { shape, value: KeyValue::new(mill, form, bytes)? }) };
-    let private = key(KeyForm::Private, private)?;
-    let mut of_private = Attributes::default();
-    of_private.set_number(CKA_CLASS, CKO_PRIVATE_KEY);
+    let key = Key { shape, value: KeyValue::new(mill, KeyForm::Private, private)? };
+    Ok([of_public(mill, shape, public)?, (of_private(shape, public)?, Some(key))])
+}
+
+/// What the object of a private key has to have whose public half this is.
+///
+/// # Errors
+/// `CKR_GENERAL_ERROR` for what is no public half of that kind.
+pub(crate) fn of_private(shape: KeyShape, public: &[u8]) -> Result<Attributes> {
+    let mut attributes = Attributes::default();
+    attributes.set_number(CKA_CLASS, CKO_PRIVATE_KEY);
+    describe(&mut attributes, shape);
+    if let KeyShape::Rsa(_) = shape {
+        let (modulus, exponent) = rsa_public(public).ok_or(Rv(CKR_GENERAL_ERROR))?;
+        attributes.set(CKA_MODULUS, modulus);
+        attributes.set(CKA_PUBLIC_EXPONENT, exponent);
+    }
+    Ok(attributes)
+}
+
+/// What the object of a secret key has to have, but for the length of one that may have any.
+pub(crate) fn of_secret(shape: KeyShape) -> Attributes {
+    let mut attributes = Attributes::default();
+    attributes.set_number(CKA_CLASS, CKO_SECRET_KEY);
+    describe(&mut attributes, shape);
+    if let KeyShape::Aes(size) = shape {
+        attributes.set_number(CKA_VALUE_LEN, size.key_len() as CK_ULONG);
+    }
+    attributes
+}
+
+/// A public key, and what its object has to have; no key for one that no operation takes.
+///
+/// # Errors
+/// `CKR_GENERAL_ERROR` for what is no public key of that kind; `CKR_DEVICE_MEMORY`.
+pub(crate) fn of_public(mill: &Mill, shape: KeyShape, public: &[u8]) -> Result<(Attributes, Option<Key>)> {
     let mut of_public = Attributes::default();
     of_public.set_number(CKA_CLASS, CKO_PUBLIC_KEY);
-    for attributes in [&mut of_public, &mut of_private] {
-        describe(attributes, shape);
-    }
+    describe(&mut of_public, shape);
     match shape {
         KeyShape::Rsa(_) => {
             let (modulus, exponent) = rsa_public(public).ok_or(Rv(CKR_GENERAL_ERROR))?;
-            for attributes in [&mut of_public, &mut of_private] {
-                attributes.set(CKA_MODULUS, modulus);
-                attributes.set(CKA_PUBLIC_EXPONENT, exponent);
-            }
+            of_public.set(CKA_MODULUS, modulus);
+            of_public.set(CKA_PUBLIC_EXPONENT, exponent);
             of_public.set_number(CKA_MODULUS_BITS, 8 * modulus.len() as CK_ULONG);
         }
         KeyShape::Ec(curve) => {
@@ -220,8 +248,8 @@ pub(crate) fn of_pair(
     }
     // Agreements take no public key.
     let takes_public = !matches!(shape, KeyShape::X25519 | KeyShape::X448 | KeyShape::Dh(_));
-    let public = if takes_public { Some(key(KeyForm::Public, public)?) } else { None };
-    Ok([(of_public, public), (of_private, Some(private))])
+    let value = takes_public.then(|| KeyValue::new(mill, KeyForm::Public, public)).transpose()?;
+    Ok((of_public, value.map(|value| Key { shape, value })))
 }
 
 /// Key type and parameters.

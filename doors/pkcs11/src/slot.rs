@@ -11,6 +11,7 @@ use cryptoki_sys::{
     CKS_RW_SO_FUNCTIONS, CKS_RW_USER_FUNCTIONS, CKU_SO, CKU_USER,
 };
 
+use crate::attached::Attached;
 use crate::objects::Objects;
 use crate::rv::{Result, fail};
 use crate::store::{State, Token};
@@ -26,21 +27,29 @@ pub(crate) enum Login {
 /// A slot and its token, which is a keystore.
 pub(crate) struct Slot {
     pub(crate) token: Token,
+    /// The tokens of other modules that are shown beside it: the slot is the metaslot then.
+    attached: Option<Attached>,
     login: AtomicCell<Login>,
     /// Held while somebody logs in or out.
     changing: Mutex<()>,
     /// The state of the token that the application's objects were made from.
-    seen: Mutex<Option<State>>,
+    seen: Mutex<Option<(State, u64)>>,
 }
 
 impl Slot {
-    pub(crate) fn new(path: &Path, mill: &Mill) -> Slot {
+    pub(crate) fn new(path: &Path, mill: &Mill, attached: Option<Attached>) -> Slot {
         Slot {
             token: Token::open(path, mill),
+            attached,
             login: AtomicCell::new(Login::Nobody),
             changing: Mutex::default(),
             seen: Mutex::default(),
         }
+    }
+
+    /// Whether it unites a keystore and the tokens of other modules.
+    pub(crate) fn is_metaslot(&self) -> bool {
+        self.attached.is_some()
     }
 
     #[inline]
@@ -78,8 +87,10 @@ impl Slot {
         self.forget();
     }
 
+    /// Logs out, and closes the tokens beside its own.
     pub(crate) fn close(&self) {
         self.log_out();
+        self.attached.iter().for_each(Attached::close);
     }
 
     /// # Errors
@@ -104,13 +115,17 @@ impl Slot {
     ///
     /// # Errors
     /// Those of [`Token::objects`].
-    pub(crate) fn refresh(&self, number: usize, objects: &Objects) -> Result<bool> {
+    pub(crate) fn refresh(&self, number: usize, mill: &Mill, objects: &Objects) -> Result<bool> {
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-        let now = self.token.state();
+        let now = (self.token.state(), self.attached.as_ref().map_or(0, Attached::state));
         if *seen == Some(now) {
             return Ok(false);
         }
-        let stored = self.token.objects(self.login() == Login::User)?;
+        let with_private = self.login() == Login::User;
+        let mut stored = self.token.objects(with_private)?;
+        if let Some(attached) = &self.attached {
+            stored.extend(attached.objects(mill, with_private)?);
+        }
         let stored = stored.into_iter().map(|stored| (stored.id, stored.attributes, stored.key)).collect();
         objects.synchronise(number, stored);
         *seen = Some(now);

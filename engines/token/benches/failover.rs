@@ -65,7 +65,7 @@ fn mill(tokens: usize) -> Mill {
         let host = Some(Host { program, arguments: Vec::new() });
         let pin = Some(SecretBytes::from_slice(PIN.as_bytes()).expect("memory"));
         let opening = Opening { pin, host, ..Opening::new(label, Path::new(MODULE), Place::Label(label.to_owned())) };
-        ciphermill_token::open(opening).expect("a token")
+        ciphermill_token::open(opening).expect("a token").engine()
     };
     let engines: Vec<Arc<dyn Engine>> = LABELS.into_iter().take(tokens).map(open).collect();
     let library = Arc::new(Library::new().expect("the library"));

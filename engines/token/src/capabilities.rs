@@ -11,7 +11,7 @@ use cryptoki_sys::{
     CK_FLAGS, CK_MECHANISM_INFO, CK_MECHANISM_TYPE, CK_RV, CK_SLOT_ID, CKA_CLASS, CKA_ENCRYPT, CKA_KEY_TYPE,
     CKA_MODULUS, CKA_PRIVATE, CKA_PUBLIC_EXPONENT, CKA_TOKEN, CKF_DECRYPT, CKF_DERIVE, CKF_ENCRYPT, CKF_SIGN,
     CKF_VERIFY, CKK_RSA, CKM_AES_CBC, CKM_AES_CTR, CKM_AES_ECB, CKM_AES_GCM, CKM_ECDH1_DERIVE, CKM_ECDSA, CKM_EDDSA,
-    CKM_RSA_PKCS, CKM_RSA_PKCS_OAEP, CKM_RSA_PKCS_PSS, CKO_PUBLIC_KEY, CKR_FUNCTION_NOT_SUPPORTED,
+    CKM_RSA_PKCS, CKM_RSA_PKCS_OAEP, CKM_RSA_PKCS_PSS, CKM_RSA_X_509, CKO_PUBLIC_KEY, CKR_FUNCTION_NOT_SUPPORTED,
 };
 
 use crate::digest;
@@ -170,6 +170,10 @@ impl Offers {
             Suite::PublicEncrypt(PublicEncryption::RsaPkcs1(size)) => self.both(CKM_RSA_PKCS, ENCRYPTS, size.bits()),
             Suite::PublicEncrypt(PublicEncryption::RsaOaep(size, digest)) if self.oaep.contains(&digest) => {
                 self.both(CKM_RSA_PKCS_OAEP, ENCRYPTS, size.bits())
+            }
+            // The private key's primitive is the same function whichever call asks for it.
+            Suite::PublicEncrypt(PublicEncryption::RsaRaw(size)) => {
+                self.both(CKM_RSA_X_509, [CKF_ENCRYPT, CKF_DECRYPT | CKF_SIGN], size.bits())
             }
             Suite::Agree(Agreement::Ecdh(curve)) => {
                 bits(curve).map_or(Directions::NONE, |bits| self.both(CKM_ECDH1_DERIVE, [CKF_DERIVE, 0], bits))

@@ -11,6 +11,7 @@ use ciphermill_contract::{
 
 use crate::capabilities;
 use crate::failure::Failure;
+use crate::inventory::{self, Inventory};
 use crate::key::TokenKey;
 use crate::operation;
 use crate::token::{Opening, Token, TokenError, padded};
@@ -38,10 +39,7 @@ impl TokenEngine {
                 let version = format!("{model} {}.{}", firmware.major, firmware.minor);
                 Ok((capabilities::capabilities(token.module(), slot, &connection.session)?, version))
             })
-            .map_err(|failure| match failure {
-                Failure::Call(code) => TokenError::Call(code),
-                Failure::Wrong | Failure::Key(_) => TokenError::Call(cryptoki_sys::CKR_GENERAL_ERROR),
-            })?;
+            .map_err(of_failure)?;
         let (name, parallelism) = (token.name(), token.sessions());
         let info = EngineInfo { name, kind: EngineKind::Token, version, parallelism, kernels: Vec::new() };
         Ok(TokenEngine { token: Arc::new(token), info, capabilities })
@@ -49,9 +47,29 @@ impl TokenEngine {
 }
 
 impl TokenEngine {
+    /// What the token has.
+    ///
+    /// # Errors
+    /// [`TokenError`] when the token is not there, says no, or a call fails.
+    pub fn inventory(&self) -> core::result::Result<Inventory, TokenError> {
+        self.token.with(|connection| Ok(inventory::list(&connection.session)?)).map_err(of_failure)
+    }
+
+    /// Closes the token's sessions; operations fail from now on.
+    pub fn close(&self) {
+        self.token.close();
+    }
+
     /// What a secret key by reference is known again by.
     pub(crate) fn fingerprint<'k>(&self, key: &'k PreparedKey, suite: Suite) -> Option<&'k [u8]> {
         key.state_for::<TokenKey>(suite.into())?.fingerprint()
+    }
+}
+
+fn of_failure(failure: Failure) -> TokenError {
+    match failure {
+        Failure::Call(code) => TokenError::Call(code),
+        Failure::Wrong | Failure::Key(_) => TokenError::Call(cryptoki_sys::CKR_GENERAL_ERROR),
     }
 }
 

@@ -1,4 +1,5 @@
-//! What a module has: its slots and tokens, and the keys of one of them. For administrators; engines look for single keys.
+//! What a module has: its slots and tokens, and the keys and certificates of one of them. For administrators, and for doors that show their
+//! applications what there is; engines look for single keys.
 
 use std::path::Path;
 
@@ -10,6 +11,11 @@ use cryptoki_sys::{
     CKF_USER_PIN_INITIALIZED, CKF_USER_PIN_LOCKED, CKF_USER_PIN_TO_BE_CHANGED, CKF_WRITE_PROTECTED, CKK_AES, CKK_EC,
     CKK_GENERIC_SECRET, CKK_RSA, CKO_PRIVATE_KEY, CKO_PUBLIC_KEY, CKO_SECRET_KEY,
 };
+use cryptoki_sys::{
+    CKA_CERTIFICATE_TYPE, CKA_DECRYPT, CKA_DERIVE, CKA_ENCRYPT, CKA_SIGN, CKA_SUBJECT, CKA_VALUE, CKC_X_509,
+    CKO_CERTIFICATE,
+};
+use serde::{Deserialize, Serialize};
 
 use crate::capabilities;
 use crate::key;
@@ -51,8 +57,18 @@ pub struct SlotReport {
     pub flags: Vec<&'static str>,
 }
 
+/// Keys and certificates of a token that are listed at most.
+const OBJECTS_MAX: usize = 1024;
+
+/// Bytes of a label, an identifier, and of what else an object says of itself, at most: longer ones are cut or left out.
+const LABEL_LEN_MAX: usize = 255;
+const VALUE_LEN_MAX: usize = 1 << 16;
+
+/// Bytes of all that is listed at most.
+const LIST_LEN_MAX: usize = 2 << 20;
+
 /// What a key is for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum KeyClass {
     /// The private half of a pair.
     Private,
@@ -62,8 +78,21 @@ pub enum KeyClass {
     Secret,
 }
 
+/// What the token lets a private or secret key do.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Uses {
+    /// `CKA_SIGN`.
+    pub sign: bool,
+    /// `CKA_ENCRYPT`.
+    pub encrypt: bool,
+    /// `CKA_DECRYPT`.
+    pub decrypt: bool,
+    /// `CKA_DERIVE`.
+    pub derive: bool,
+}
+
 /// A key on a token.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KeyReport {
     /// What it is for.
     pub class: KeyClass,
@@ -77,10 +106,50 @@ pub struct KeyReport {
     pub extractable: Option<bool>,
     /// Whether it may be given out in clear.
     pub sensitive: Option<bool>,
-    /// Suites that an engine could sign with it.
+    /// What the token lets it do.
+    pub uses: Uses,
+    /// Suites of this kind of key; which of them the token offers is not asked.
+    #[serde(with = "ordinals")]
     pub suites: Vec<Suite>,
-    /// The public half of a private key as SubjectPublicKeyInfo in DER, where the token has it.
+    /// The key, or the public half of a private one, in the contract's form ([`ciphermill_contract::KeyForm::Public`]), where the token has it.
     pub public: Option<Vec<u8>>,
+}
+
+/// A certificate on a token (X.509).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CertificateReport {
+    /// `CKA_LABEL`.
+    pub label: String,
+    /// `CKA_ID`, that of its private key.
+    pub id: Vec<u8>,
+    /// `CKA_SUBJECT`: a distinguished name in DER.
+    pub subject: Vec<u8>,
+    /// `CKA_VALUE`: the certificate in DER.
+    pub value: Vec<u8>,
+}
+
+/// What a token has that is shown to applications.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Inventory {
+    /// Private keys, then public, then secret ones.
+    pub keys: Vec<KeyReport>,
+    /// Certificates.
+    pub certificates: Vec<CertificateReport>,
+}
+
+/// Suites by their ordinals; those that this program does not know are left out.
+mod ordinals {
+    use ciphermill_contract::Suite;
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    pub(super) fn serialize<S: Serializer>(suites: &[Suite], serializer: S) -> Result<S::Ok, S::Error> {
+        suites.iter().map(|suite| suite.ordinal() as u16).collect::<Vec<u16>>().serialize(serializer)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Suite>, D::Error> {
+        let ordinals = Vec::<u16>::deserialize(deserializer)?;
+        Ok(ordinals.into_iter().filter_map(|ordinal| Suite::of_ordinal(ordinal.into())).collect())
+    }
 }
 
 impl KeyReport {
@@ -120,11 +189,11 @@ pub fn slots(module: &Path) -> Result<Vec<SlotReport>, TokenError> {
     reports.map_err(TokenError::Call)
 }
 
-/// The keys of a token, after a login where there is a PIN: private keys, then public, then secret ones.
+/// What a token has, after a login where there is a PIN. Its module is loaded into this process, whatever the opening says.
 ///
 /// # Errors
 /// [`TokenError`] when the module does not load, the token is not there, says no, or a call fails.
-pub fn keys(opening: &Opening) -> Result<Vec<KeyReport>, TokenError> {
+pub fn inventory(opening: &Opening) -> Result<Inventory, TokenError> {
     let (module, token) = (Module::load(&opening.module)?, &opening.place);
     let _turn = module.turn();
     let list = || {
@@ -132,42 +201,111 @@ pub fn keys(opening: &Opening) -> Result<Vec<KeyReport>, TokenError> {
         if let Some(pin) = &opening.pin {
             session.login(pin)?;
         }
-        let mut keys = Vec::new();
-        for (class, name) in [
-            (KeyClass::Private, CKO_PRIVATE_KEY),
-            (KeyClass::Public, CKO_PUBLIC_KEY),
-            (KeyClass::Secret, CKO_SECRET_KEY),
-        ] {
-            keys.extend(of_class(&session, class, name)?);
-        }
-        Ok(keys)
+        list(&session)
     };
     list().map_err(TokenError::Call)
 }
 
-fn of_class(session: &Session, class: KeyClass, name: CK_OBJECT_CLASS) -> Result<Vec<KeyReport>, CK_RV> {
-    let found = session.find_all(&[(CKA_CLASS, &name.to_ne_bytes())])?;
-    Ok(found.into_iter().map(|object| report(session, class, object)).collect())
+/// What a token shows in a session, as much of it as may be listed.
+pub(crate) fn list(session: &Session) -> Result<Inventory, CK_RV> {
+    let mut inventory = Inventory::default();
+    let mut room = LIST_LEN_MAX;
+    for (class, name) in
+        [(KeyClass::Private, CKO_PRIVATE_KEY), (KeyClass::Public, CKO_PUBLIC_KEY), (KeyClass::Secret, CKO_SECRET_KEY)]
+    {
+        for object in of_class(session, name)? {
+            let key = report(session, class, object);
+            if inventory.keys.len() < OBJECTS_MAX && take(&mut room, key.len_max()) {
+                inventory.keys.push(key);
+            }
+        }
+    }
+    for object in of_class(session, CKO_CERTIFICATE)? {
+        if let Some(certificate) = certificate(session, object)
+            && inventory.certificates.len() < OBJECTS_MAX
+            && take(&mut room, certificate.len_max())
+        {
+            inventory.certificates.push(certificate);
+        }
+    }
+    Ok(inventory)
+}
+
+fn take(room: &mut usize, len: usize) -> bool {
+    let left = room.checked_sub(len);
+    *room = left.unwrap_or(*room);
+    left.is_some()
+}
+
+fn of_class(session: &Session, name: CK_OBJECT_CLASS) -> Result<Vec<CK_OBJECT_HANDLE>, CK_RV> {
+    session.find_all(&[(CKA_CLASS, &name.to_ne_bytes())])
+}
+
+fn label_of(session: &Session, object: CK_OBJECT_HANDLE) -> String {
+    let bytes = session.attribute(object, CKA_LABEL).unwrap_or_default();
+    String::from_utf8_lossy(bytes.get(..LABEL_LEN_MAX).unwrap_or(&bytes)).into_owned()
+}
+
+fn id_of(session: &Session, object: CK_OBJECT_HANDLE) -> Vec<u8> {
+    let id = session.attribute(object, CKA_ID).unwrap_or_default();
+    id.get(..LABEL_LEN_MAX).unwrap_or(&id).to_vec()
 }
 
 fn report(session: &Session, class: KeyClass, object: CK_OBJECT_HANDLE) -> KeyReport {
     let kind = Kind::of_object(session, object);
-    let is_private = class == KeyClass::Private;
-    let signing = kind.filter(|_| is_private);
-    let suites = signing.map(|kind| Suite::all().filter(|suite| Kind::of(*suite) == Some(kind)).collect());
+    let suites = kind.map(|kind| Suite::all().filter(|suite| Kind::of(*suite) == Some(kind)).collect());
+    let pair = kind.filter(|_| class != KeyClass::Secret);
+    let may = |kind| session.says(object, kind) == Some(true);
     KeyReport {
         class,
-        label: String::from_utf8_lossy(&session.attribute(object, CKA_LABEL).unwrap_or_default()).into_owned(),
-        id: session.attribute(object, CKA_ID).unwrap_or_default().to_vec(),
+        label: label_of(session, object),
+        id: id_of(session, object),
         kind: kind.map_or_else(|| other_kind(session, object), |kind| kind.to_string()),
         extractable: session.says(object, CKA_EXTRACTABLE),
         sensitive: session.says(object, CKA_SENSITIVE),
+        uses: Uses {
+            sign: may(CKA_SIGN),
+            encrypt: may(CKA_ENCRYPT),
+            decrypt: may(CKA_DECRYPT),
+            derive: may(CKA_DERIVE),
+        },
         suites: suites.unwrap_or_default(),
-        public: signing.and_then(|kind| key::public_half(session, kind, object).ok()),
+        public: pair.and_then(|kind| key::public_half(session, kind, object).ok()),
     }
 }
 
-/// What a key is that no engine signs with.
+fn certificate(session: &Session, object: CK_OBJECT_HANDLE) -> Option<CertificateReport> {
+    let is_x509 = session.number(object, CKA_CERTIFICATE_TYPE) == Some(CKC_X_509);
+    let value = session.attribute(object, CKA_VALUE).ok().filter(|value| !value.is_empty())?;
+    let subject = session.attribute(object, CKA_SUBJECT).unwrap_or_default().to_vec();
+    let fits = is_x509 && value.len() <= VALUE_LEN_MAX && subject.len() <= VALUE_LEN_MAX;
+    let (label, id) = (label_of(session, object), id_of(session, object));
+    fits.then(|| CertificateReport { label, id, subject, value: value.to_vec() })
+}
+
+impl KeyReport {
+    /// Bytes that it takes in a message at most.
+    fn len_max(&self) -> usize {
+        let public = self.public.as_ref().map_or(0, Vec::len);
+        64 + self.label.len() + self.id.len() + self.kind.len() + 3 * self.suites.len() + public
+    }
+}
+
+impl CertificateReport {
+    fn len_max(&self) -> usize {
+        32 + self.label.len() + self.id.len() + self.subject.len() + self.value.len()
+    }
+}
+
+impl Inventory {
+    /// Bytes that it takes in a message at most.
+    pub(crate) fn len_max(&self) -> usize {
+        let keys: usize = self.keys.iter().map(KeyReport::len_max).sum();
+        16 + keys + self.certificates.iter().map(CertificateReport::len_max).sum::<usize>()
+    }
+}
+
+/// What a key is that no engine works with.
 fn other_kind(session: &Session, object: CK_OBJECT_HANDLE) -> String {
     let bits = || session.number(object, CKA_VALUE_LEN).map_or_else(String::new, |len| format!("-{}", 8 * len));
     match session.number(object, CKA_KEY_TYPE) {

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use ciphermill_contract::error::KeyProblem;
-use ciphermill_contract::suite::Mac;
+use ciphermill_contract::suite::{Mac, PublicEncryption};
 use ciphermill_contract::{KeyForm, KeyMaterial, Suite};
 use ciphermill_memory::SecretBytes;
 use cryptoki_sys::{
@@ -168,6 +168,11 @@ impl TokenKey {
         self.public.as_deref().filter(|_| matches!(self.own, Own::Reference { .. }))
     }
 
+    /// The public half, of a copy too.
+    pub(crate) fn public(&self) -> Option<&[u8]> {
+        self.public.as_deref()
+    }
+
     /// What a secret key that the token alone has is known again by.
     pub(crate) fn fingerprint(&self) -> Option<&[u8]> {
         match &self.own {
@@ -231,10 +236,14 @@ fn look_up(session: &Session, suite: Suite, kind: Kind, name: &Name) -> Result<F
     if let Kind::Aes(_) | Kind::Generic = kind {
         return secret(session, suite, kind, handle);
     }
-    for used_for in own_uses(suite) {
-        if session.attribute(handle, *used_for).is_ok_and(|said| *said == NO) {
-            return Err(Failure::Key(KeyProblem::Form));
-        }
+    let refuses = |used_for: &CK_ATTRIBUTE_TYPE| session.attribute(handle, *used_for).is_ok_and(|said| *said == NO);
+    let mut uses = own_uses(suite).iter();
+    let is_refused = match suite {
+        Suite::PublicEncrypt(PublicEncryption::RsaRaw(_)) => uses.all(refuses),
+        _ => uses.any(refuses),
+    };
+    if is_refused {
+        return Err(Failure::Key(KeyProblem::Form));
     }
     Ok(Found { handle, public: Some(public_half(session, kind, handle)?), fingerprint: None })
 }

@@ -4,14 +4,17 @@
 use core::fmt;
 
 use ciphermill_contract::error::KeyProblem;
-use ciphermill_contract::suite::{Aead, AesSize, Agreement, BlockCipher, Curve, Mac, Mode, RsaSize, Signature};
+use ciphermill_contract::suite::{
+    Aead, AesSize, Agreement, BlockCipher, Curve, Mac, Mode, PublicEncryption, RsaSize, Signature,
+};
 use ciphermill_contract::{Direction, KeyMaterial, Suite};
 use ciphermill_pairs::der::trimmed;
 use cryptoki_sys::{
     CK_ATTRIBUTE_TYPE, CK_KEY_TYPE, CK_OBJECT_HANDLE, CK_ULONG, CKA_CLASS, CKA_DECRYPT, CKA_DERIVE, CKA_EC_PARAMS,
     CKA_EC_POINT, CKA_ENCRYPT, CKA_EXTRACTABLE, CKA_KEY_TYPE, CKA_MODULUS, CKA_PRIVATE, CKA_SENSITIVE, CKA_SIGN,
-    CKA_TOKEN, CKA_VALUE, CKA_VERIFY, CKK_AES, CKK_EC, CKK_EC_EDWARDS, CKK_GENERIC_SECRET, CKK_RSA, CKK_SHA224_HMAC,
-    CKK_SHA256_HMAC, CKK_SHA384_HMAC, CKK_SHA512_HMAC, CKO_PRIVATE_KEY, CKO_PUBLIC_KEY, CKO_SECRET_KEY,
+    CKA_TOKEN, CKA_VALUE, CKA_VALUE_LEN, CKA_VERIFY, CKK_AES, CKK_EC, CKK_EC_EDWARDS, CKK_GENERIC_SECRET, CKK_RSA,
+    CKK_SHA224_HMAC, CKK_SHA256_HMAC, CKK_SHA384_HMAC, CKK_SHA512_HMAC, CKO_PRIVATE_KEY, CKO_PUBLIC_KEY,
+    CKO_SECRET_KEY,
 };
 
 use crate::failure::Failure;
@@ -108,7 +111,7 @@ impl Kind {
         }
     }
 
-    /// The kind of a private key on a token, if it is one that signs with RSA or ECDSA.
+    /// The kind of a key on a token, if it is one that engines work with.
     pub(crate) fn of_object(session: &Session, object: CK_OBJECT_HANDLE) -> Option<Kind> {
         match session.number(object, CKA_KEY_TYPE)? {
             CKK_RSA => {
@@ -120,6 +123,16 @@ impl Kind {
                 let parameters = session.attribute(object, CKA_EC_PARAMS).ok()?;
                 CURVES.into_iter().find(|curve| *parameters == material::curve_parameters(*curve)).map(Kind::Ec)
             }
+            CKK_EC_EDWARDS => {
+                let parameters = session.attribute(object, CKA_EC_PARAMS).ok()?;
+                EDWARDS_NAMES.contains(&parameters.as_slice()).then_some(Kind::Edwards)
+            }
+            CKK_AES => {
+                let len = session.number(object, CKA_VALUE_LEN)?;
+                let sizes = [AesSize::Aes128, AesSize::Aes192, AesSize::Aes256];
+                sizes.into_iter().find(|size| size.key_len() as CK_ULONG == len).map(Kind::Aes)
+            }
+            kind if Kind::Generic.key_types().contains(&kind) => Some(Kind::Generic),
             _ => None,
         }
     }
@@ -250,6 +263,8 @@ impl Kind {
 /// What the private or secret key of a suite must be allowed to.
 pub(crate) fn own_uses(suite: Suite) -> &'static [CK_ATTRIBUTE_TYPE] {
     match suite {
+        // One of the two is enough (see `operation::encryption`).
+        Suite::PublicEncrypt(PublicEncryption::RsaRaw(_)) => &[CKA_SIGN, CKA_DECRYPT],
         Suite::PublicEncrypt(_) => &[CKA_DECRYPT],
         Suite::Agree(_) => &[CKA_DERIVE],
         Suite::Cipher(..) | Suite::Aead(_) => &[CKA_ENCRYPT, CKA_DECRYPT],

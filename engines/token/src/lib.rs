@@ -31,26 +31,68 @@ mod objects;
 mod operation;
 mod pool;
 mod public;
+mod section;
 mod session;
 mod token;
 
 pub use clone::{CloneError, Cloned, Outside, clone_key, install_key};
 pub use engine::TokenEngine;
 pub use host::serve;
-pub use inventory::{KeyClass, KeyReport, SlotReport, keys, slots};
+pub use inventory::{CertificateReport, Inventory, KeyClass, KeyReport, SlotReport, Uses, inventory, slots};
+pub use section::{PinSource, SectionError, TokenPlace, TokenSection, check, engine_name, pin_from_variable, pin_of};
 pub use token::{Host, Opening, PATIENCE, Place, TokenError};
 
 use std::sync::Arc;
 
 use ciphermill_contract::Engine;
 
+/// A token that is open.
+#[derive(Debug)]
+pub struct OpenToken(Way);
+
+/// How a token's module runs.
+#[derive(Debug)]
+enum Way {
+    Here(Arc<TokenEngine>),
+    Hosted(Arc<host::HostedEngine>),
+}
+
+impl OpenToken {
+    /// The token as an engine.
+    pub fn engine(&self) -> Arc<dyn Engine> {
+        match &self.0 {
+            Way::Here(engine) => Arc::clone(engine) as Arc<dyn Engine>,
+            Way::Hosted(engine) => Arc::clone(engine) as Arc<dyn Engine>,
+        }
+    }
+
+    /// Closes the token's sessions and ends its processes, whoever still has the engine: its operations fail from now on.
+    pub fn close(&self) {
+        match &self.0 {
+            Way::Here(engine) => engine.close(),
+            Way::Hosted(engine) => engine.close(),
+        }
+    }
+
+    /// What the token has, asked in the sessions of the engine.
+    ///
+    /// # Errors
+    /// [`TokenError`] when the token is not there, says no, or a call fails.
+    pub fn inventory(&self) -> Result<Inventory, TokenError> {
+        match &self.0 {
+            Way::Here(engine) => engine.inventory(),
+            Way::Hosted(engine) => engine.inventory(),
+        }
+    }
+}
+
 /// Opens a token: in a process of its own where the opening names a host for it, else in this one.
 ///
 /// # Errors
 /// [`TokenError`] when the module does not load, the host does not start, the token is not there, or says no.
-pub fn open(opening: Opening) -> Result<Arc<dyn Engine>, TokenError> {
-    Ok(match opening.host.clone() {
-        Some(host) => Arc::new(host::HostedEngine::open(opening, host)?),
-        None => Arc::new(TokenEngine::open(opening)?),
-    })
+pub fn open(opening: Opening) -> Result<OpenToken, TokenError> {
+    Ok(OpenToken(match opening.host.clone() {
+        Some(host) => Way::Hosted(Arc::new(host::HostedEngine::open(opening, host)?)),
+        None => Way::Here(Arc::new(TokenEngine::open(opening)?)),
+    }))
 }

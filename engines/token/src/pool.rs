@@ -9,7 +9,8 @@ use cryptoki_sys::{
     CKR_DATA_INVALID, CKR_DATA_LEN_RANGE, CKR_DOMAIN_PARAMS_INVALID, CKR_FUNCTION_NOT_SUPPORTED,
     CKR_KEY_FUNCTION_NOT_PERMITTED, CKR_KEY_SIZE_RANGE, CKR_KEY_TYPE_INCONSISTENT, CKR_MECHANISM_INVALID,
     CKR_MECHANISM_PARAM_INVALID, CKR_PIN_EXPIRED, CKR_PIN_INCORRECT, CKR_PIN_INVALID, CKR_PIN_LEN_RANGE,
-    CKR_PIN_LOCKED, CKR_TEMPLATE_INCOMPLETE, CKR_TEMPLATE_INCONSISTENT, CKR_USER_PIN_NOT_INITIALIZED,
+    CKR_PIN_LOCKED, CKR_SESSION_CLOSED, CKR_TEMPLATE_INCOMPLETE, CKR_TEMPLATE_INCONSISTENT,
+    CKR_USER_PIN_NOT_INITIALIZED,
 };
 
 use crate::session::Session;
@@ -200,9 +201,15 @@ impl Pool {
         None
     }
 
-    /// The idle connections, when the pool is not needed any more.
-    pub(crate) fn end(&mut self) -> Vec<Connection> {
-        core::mem::take(&mut self.state.get_mut().unwrap_or_else(PoisonError::into_inner).idle)
+    /// Opens no connection any more. Returns the idle ones, which the caller closes before it calls [`Pool::closed`]; others are closed when
+    /// they are given back.
+    pub(crate) fn end(&self) -> Vec<Connection> {
+        let mut state = self.state();
+        state.denied = Some(CKR_SESSION_CLOSED);
+        state.is_draining = state.open() != 0;
+        let idle = core::mem::take(&mut state.idle);
+        state.used.extend(idle.iter().map(|connection| connection.number));
+        idle
     }
 }
 

@@ -178,14 +178,22 @@ impl Token {
     }
 
     fn give_back(&self, connection: Connection, fate: Fate) {
-        let closed = self.pool.put(connection, fate, |session, object| self.destroy_in(session, object));
-        if !closed.is_empty() {
-            let numbers: Vec<u64> = closed.iter().map(|connection| connection.number).collect();
+        self.close_all(self.pool.put(connection, fate, |session, object| self.destroy_in(session, object)));
+    }
+
+    fn close_all(&self, connections: Vec<Connection>) {
+        if !connections.is_empty() {
+            let numbers: Vec<u64> = connections.iter().map(|connection| connection.number).collect();
             let turn = self.turn();
-            drop(closed);
+            drop(connections);
             drop(turn);
             self.pool.closed(&numbers);
         }
+    }
+
+    /// Closes the sessions, those in use when they are given back, and opens no other.
+    pub(crate) fn close(&self) {
+        self.close_all(self.pool.end());
     }
 
     fn connect(&self) -> Result<Session, Refusal> {
@@ -245,9 +253,7 @@ fn sessions(opening: &Opening) -> usize {
 
 impl Drop for Token {
     fn drop(&mut self) {
-        let idle = self.pool.end();
-        let _turn = self.turn();
-        drop(idle);
+        self.close();
     }
 }
 

@@ -5,8 +5,8 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use ciphermill_service::{Access, Options, Rules};
+use ciphermill_token::{PinSource, TokenPlace};
 
-use crate::config::token::{PinSource, TokenPlace};
 use crate::config::{Config, FILE_NAME};
 use crate::output::say;
 use crate::policy::TablePolicy;

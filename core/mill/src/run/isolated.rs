@@ -52,7 +52,7 @@ pub(super) fn run_isolated(
             if lacking.count == 0 {
                 learn(run, choice, slot, (batch.len(), batch.input_bytes()), start.elapsed());
             }
-            let is_right = references::verify(run, &mut copied, &halves, engine)?;
+            let is_right = references::verify(run, batch, &mut copied, &halves, engine)?;
             let left = copied.write_back(batch);
             if is_right && left > lacking.count {
                 slot.health.faulty(name, policy);

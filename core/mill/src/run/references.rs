@@ -1,13 +1,16 @@
-//! Signatures with keys that an engine alone has. Nobody can make them again, and a wrong one may give an RSA key away (Boneh, DeMillo
-//! and Lipton 1997), so each is verified with the key's public half before its caller gets it.
+//! Signatures, and RSA without padding, with keys that an engine alone has. Nobody can make them again, and a wrong one may give an RSA key
+//! away (Boneh, DeMillo and Lipton 1997), so each is verified with the key's public half before its caller gets it.
 
 use std::sync::Arc;
 
 use ciphermill_contract::error::FaultKind;
-use ciphermill_contract::{Batch, Direction, Error, KeyMaterial, Op, OpStatus, PreparedKey, Result, Suite};
+use ciphermill_contract::suite::PublicEncryption;
+use ciphermill_contract::{
+    Batch, CheckedBatch, Direction, Error, KeyMaterial, Op, OpStatus, PreparedKey, Result, Span, Suite,
+};
 
 use super::batch_run::BatchRun;
-use super::copies::Copied;
+use super::copies::{Copied, wiped};
 use super::witness::other_engine;
 use crate::engines::Trouble;
 use crate::panics::caught;
@@ -24,32 +27,45 @@ enum Finding {
     Unknown,
 }
 
-/// Has an engine on this processor verify what `engine` signed. When something is wrong, `false`: those operations have failed, and the
-/// engine is in quarantine and excluded.
+/// How an engine on this processor finds out whether another ran a suite rightly with a private key: none where the public half tells
+/// nothing. A signature is verified; what the primitive of RSA made of a number, the public primitive makes that number of again.
+fn way_of_check(suite: Suite, ran: Direction) -> Option<Direction> {
+    match (suite, ran) {
+        (Suite::Sign(_), _) => Some(Direction::Decrypt),
+        (Suite::PublicEncrypt(PublicEncryption::RsaRaw(_)), Direction::Decrypt) => Some(Direction::Encrypt),
+        _ => None,
+    }
+}
+
+/// Has an engine on this processor verify what `engine` made of the inputs in `batch`. When something is wrong, `false`: those operations
+/// have failed, and the engine is in quarantine and excluded.
 ///
 /// # Errors
-/// The verification breaks a rule of batches, which would be a bug of the mill.
+/// The verification breaks a rule of batches, which would be a bug of the mill; there is no memory for it.
 pub(super) fn verify(
     run: &mut BatchRun<'_>,
+    batch: &CheckedBatch<'_>,
     copied: &mut Copied,
     halves: &[PublicHalf],
     engine: usize,
 ) -> Result<bool> {
     let suite = copied.batch.suite;
-    let is_signed = |index: usize| copied.batch.ops.get(index).is_some_and(|op| op.status.is_done());
-    let signed: Vec<&PublicHalf> = halves.iter().filter(|(index, _)| is_signed(*index)).collect();
-    if signed.is_empty() || !matches!(suite, Suite::Sign(_)) {
-        return Ok(true);
-    }
-    let bytes = signed.iter().map(|(index, _)| u64::from(copied.batch.ops[*index].input.len)).sum();
-    let way = (suite, Direction::Decrypt);
-    let Some(verifier) = other_engine(run, way, (signed.len(), bytes), &[engine]) else {
-        tracing::debug!(%suite, "no engine verifies what a token signed");
+    let is_done = |index: usize| copied.batch.ops.get(index).is_some_and(|op| op.status.is_done());
+    let done: Vec<&PublicHalf> = halves.iter().filter(|(index, _)| is_done(*index)).collect();
+    let Some(direction) = way_of_check(suite, copied.batch.direction).filter(|_| !done.is_empty()) else {
         return Ok(true);
     };
-    let findings = findings(run, copied, &signed, verifier)?;
+    let bytes = done.iter().map(|(index, _)| u64::from(copied.batch.ops[*index].input.len)).sum();
+    let Some(verifier) = other_engine(run, (suite, direction), (done.len(), bytes), &[engine]) else {
+        tracing::debug!(%suite, "no engine verifies what a token made");
+        return Ok(true);
+    };
+    let findings = match direction {
+        Direction::Decrypt => of_signatures(run, copied, &done, verifier)?,
+        Direction::Encrypt => of_numbers(run, batch, copied, &done, verifier)?,
+    };
     let mut wrong = 0;
-    for ((index, _), finding) in signed.iter().zip(findings) {
+    for ((index, _), finding) in done.iter().zip(findings) {
         if finding == Finding::Wrong {
             copied.batch.ops[*index].status = OpStatus::EngineFault;
             wrong += 1;
@@ -57,46 +73,93 @@ pub(super) fn verify(
     }
     if wrong != 0 {
         let slot = run.slot(engine);
-        tracing::error!(engine = slot.name(), %suite, wrong, "signatures that their keys' public halves do not verify");
+        tracing::error!(engine = slot.name(), %suite, wrong, "answers that do not fit their keys' public halves");
         slot.health.quarantine(slot.name(), Trouble::WrongResult, run.trust());
         run.exclude(engine, Error::fault(slot.name(), FaultKind::WrongResult));
     }
     Ok(wrong == 0)
 }
 
-fn findings(
+fn of_signatures(
     run: &mut BatchRun<'_>,
     copied: &mut Copied,
-    signed: &[&PublicHalf],
+    done: &[&PublicHalf],
     verifier: usize,
 ) -> Result<Vec<Finding>> {
-    let (suite, slot, policy) = (copied.batch.suite, run.slot(verifier), run.trust());
-    let mut keys: Vec<Option<PreparedKey>> = Vec::with_capacity(signed.len());
-    let mut key_of = Vec::with_capacity(signed.len());
-    for (at, (_, half)) in signed.iter().enumerate() {
+    let ask = |(index, _): &&PublicHalf| Op { status: OpStatus::Pending, ..copied.batch.ops[*index] };
+    let mut ops: Vec<Op> = done.iter().map(ask).collect();
+    let batch = Batch::new(copied.batch.suite, Direction::Decrypt, &mut ops, copied.batch.arena.bytes_mut());
+    let ran = run_check(run, batch, done, verifier)?;
+    Ok(ops.iter().map(|op| if ran { Finding::of(op.status) } else { Finding::Unknown }).collect())
+}
+
+/// Whether the public primitive leads from each number that was made to the one in `batch` that it was made of.
+fn of_numbers(
+    run: &mut BatchRun<'_>,
+    batch: &CheckedBatch<'_>,
+    copied: &Copied,
+    done: &[&PublicHalf],
+    verifier: usize,
+) -> Result<Vec<Finding>> {
+    let suite = copied.batch.suite;
+    let made = |index: usize| {
+        let op = &copied.batch.ops[index];
+        Span::new(op.output, op.output_len)
+    };
+    if done.iter().any(|(index, _)| !suite.input_len(Direction::Encrypt).contains(made(*index).len as usize)) {
+        // Of an engine that answers with another length nothing is believed.
+        return Ok(vec![Finding::Wrong; done.len()]);
+    }
+    let mut arena = wiped(done.iter().map(|(index, _)| u64::from(made(*index).len)).sum())?;
+    let (mut ops, mut at) = (Vec::with_capacity(done.len()), 0);
+    for (index, _) in done {
+        let span = made(*index);
+        let input = Span::new(at, span.len);
+        arena.bytes_mut()[input.range()].copy_from_slice(&copied.batch.arena.bytes()[span.range()]);
+        ops.push(Op::in_place(copied.batch.ops[*index].key, input));
+        at += span.len;
+    }
+    let check = Batch::new(suite, Direction::Encrypt, &mut ops, arena.bytes_mut());
+    if !run_check(run, check, done, verifier)? {
+        return Ok(vec![Finding::Unknown; done.len()]);
+    }
+    let finding = |(op, (index, _)): (&Op, &&PublicHalf)| {
+        let given = batch.ops()[copied.from[*index] as usize].input;
+        match Finding::of(op.status) {
+            Finding::Right if arena.bytes()[op.input.range()] != batch.arena()[given.range()] => Finding::Wrong,
+            found => found,
+        }
+    };
+    Ok(ops.iter().zip(done).map(finding).collect())
+}
+
+/// Runs a check on the verifier with the public halves; `false` where it could not.
+fn run_check(run: &mut BatchRun<'_>, batch: Batch<'_>, done: &[&PublicHalf], verifier: usize) -> Result<bool> {
+    let (suite, slot, policy) = (batch.suite(), run.slot(verifier), run.trust());
+    let mut keys: Vec<Option<PreparedKey>> = Vec::with_capacity(done.len());
+    let mut key_of = Vec::with_capacity(done.len());
+    for (at, (_, half)) in done.iter().enumerate() {
         let is_last =
-            at.checked_sub(1).and_then(|last| signed.get(last)).is_some_and(|(_, last)| Arc::ptr_eq(last, half));
+            at.checked_sub(1).and_then(|last| done.get(last)).is_some_and(|(_, last)| Arc::ptr_eq(last, half));
         if !is_last {
-            // What an engine tells of its key may be no key at all: then what it signs is nothing that others could verify.
+            // What an engine tells of its key may be no key at all: then what it makes is nothing that others could verify.
             keys.push(slot.ask(policy, |engine| engine.prepare(&KeyMaterial::public(half), suite)).ok());
         }
         key_of.push(keys.len() - 1);
     }
-    let ask = |(index, _): &&PublicHalf| Op { status: OpStatus::Pending, ..copied.batch.ops[*index] };
-    let mut ops: Vec<Op> = signed.iter().map(ask).collect();
-    let mut batch = Batch::new(suite, Direction::Decrypt, &mut ops, copied.batch.arena.bytes_mut()).check()?;
+    let mut batch = batch.check()?;
     let prepared: Vec<Option<&PreparedKey>> = key_of.iter().map(|key| keys[*key].as_ref()).collect();
     for (at, _) in prepared.iter().enumerate().filter(|(_, key)| key.is_none()) {
         batch.set_status(at, OpStatus::AuthFailed);
     }
-    let Ok(queue) = run.own.queue_on(slot, policy) else { return Ok(vec![Finding::Unknown; signed.len()]) };
+    let Ok(queue) = run.own.queue_on(slot, policy) else { return Ok(false) };
     let mut with_keys = batch.attach_keys(&prepared)?;
     if caught(|| queue.run(&mut with_keys)).is_none() {
         run.own.close(slot);
         slot.health.quarantine(slot.name(), Trouble::Panic, policy);
-        return Ok(vec![Finding::Unknown; signed.len()]);
+        return Ok(false);
     }
-    Ok(ops.iter().map(|op| Finding::of(op.status)).collect())
+    Ok(true)
 }
 
 impl Finding {

@@ -12,6 +12,9 @@ use crate::rv::{Result, fail};
 use crate::slot::{Login, given};
 use crate::{mechanisms, store};
 
+/// What the slot is called that unites the first keystore and the tokens of other modules, and its token.
+const METASLOT: &str = "Ciphermill metaslot";
+
 /// A token's label: 32 bytes, padded with blanks, without a zero at its end.
 ///
 /// # Safety
@@ -22,7 +25,7 @@ unsafe fn label<'a>(label: *const u8) -> Result<&'a [u8]> {
 }
 
 functions! {
-    /// Lists the slots: one for each keystore of the configuration. With `token_present` those whose token is there, which all are but
+    /// Lists the slots: one for each keystore of the configuration, and the metaslot where that has tokens. With `token_present` those whose token is there, which all are but
     /// keystores that are damaged.
     fn C_GetSlotList(token_present: CK_BBOOL, slots: *mut CK_SLOT_ID, count: *mut CK_ULONG) {
         let library = Library::current()?;
@@ -33,12 +36,12 @@ functions! {
         give_many(found.into_iter(), len, slots, count)
     }
 
-    /// Describes a slot by the path of its keystore.
+    /// Describes a slot by the path of its keystore, the metaslot by its name.
     fn C_GetSlotInfo(slot: CK_SLOT_ID, info: *mut CK_SLOT_INFO) {
         let slot = Library::current()?.slot(slot)?;
         let present = if slot.token.is_present() { CKF_TOKEN_PRESENT } else { 0 };
         *place(info)? = CK_SLOT_INFO {
-            slotDescription: pad(&slot.token.path().to_string_lossy()),
+            slotDescription: if slot.is_metaslot() { pad(METASLOT) } else { pad(&slot.token.path().to_string_lossy()) },
             manufacturerID: pad(MANUFACTURER),
             flags: present | CKF_REMOVABLE_DEVICE,
             hardwareVersion: version(),
@@ -51,12 +54,14 @@ functions! {
     fn C_GetTokenInfo(slot: CK_SLOT_ID, info: *mut CK_TOKEN_INFO) {
         let library = Library::current()?;
         let out = place(info)?;
-        let token = library.slot(slot)?.token.info()?;
+        let held = library.slot(slot)?;
+        let token = held.token.info()?;
+        let is_metaslot = held.is_metaslot();
         let sessions = library.sessions_of(slot as usize);
         *out = CK_TOKEN_INFO {
-            label: token.label,
+            label: if is_metaslot { pad(METASLOT) } else { token.label },
             manufacturerID: pad(MANUFACTURER),
-            model: pad("keystore"),
+            model: pad(if is_metaslot { "metaslot" } else { "keystore" }),
             serialNumber: token.serial,
             flags: token.flags,
             ulMaxSessionCount: CK_EFFECTIVELY_INFINITE,
@@ -104,13 +109,18 @@ functions! {
         Ok(())
     }
 
-    /// Makes a token: a new keystore, or, with the security officer's PIN, an empty one in the place of the old.
+    /// Makes a token: a new keystore, or, with the security officer's PIN, an empty one in the place of the old. Not in the metaslot
+    /// (`CKR_TOKEN_WRITE_PROTECTED`).
     fn C_InitToken(slot: CK_SLOT_ID, pin: *mut CK_UTF8CHAR, pin_len: CK_ULONG, token_label: *mut CK_UTF8CHAR) {
         let library = Library::current()?;
         let at = slot as usize;
         let slot = library.slot(slot)?;
         let pin = given(pin, bytes(pin, pin_len))?;
         let label = label(token_label)?;
+        if slot.is_metaslot() {
+            // Its keystore has a slot of its own.
+            return fail(CKR_TOKEN_WRITE_PROTECTED);
+        }
         if !library.sessions_of(at).is_empty() {
             return fail(CKR_SESSION_EXISTS);
         }

@@ -68,6 +68,13 @@ pub(crate) struct Pss {
     pub(crate) salt_len: usize,
 }
 
+impl Pss {
+    /// Whether it is what suites have: one digest, and a salt as long as that.
+    pub(crate) fn is_usual(self) -> bool {
+        self.digest == self.mgf && self.digest.len() == self.salt_len
+    }
+}
+
 /// The parameter of RSAES-OAEP: the label's digest, that of MGF1, and the label.
 #[derive(Clone, Debug)]
 pub(crate) struct Oaep {

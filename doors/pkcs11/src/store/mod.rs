@@ -129,7 +129,7 @@ fn tries(pin: Option<&Pin>, low: CK_FLAGS, last: CK_FLAGS, locked: CK_FLAGS) -> 
 }
 
 /// A hash of a name, so that an object of a keystore has the same number each time (FNV-1a).
-fn number_of(name: &str, is_public: bool) -> u64 {
+pub(crate) fn number_of(name: &str, is_public: bool) -> u64 {
     let bytes = name.bytes().chain([u8::from(is_public)]);
     let hash =
         bytes.fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3));

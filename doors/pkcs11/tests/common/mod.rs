@@ -4,6 +4,7 @@
 
 pub(crate) mod calls;
 
+use std::path::Path;
 use std::ptr::null_mut;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -39,12 +40,24 @@ impl Module {
     /// A module with the keystores `a` and `b` in a new folder, which are not there yet.
     pub(crate) fn open() -> Module {
         let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+        Module::open_in(turn, tempfile::tempdir().expect("a folder"), "")
+    }
+
+    /// The same in a folder that `prepare` has put something in, with the configuration that it returns.
+    pub(crate) fn prepared(prepare: impl FnOnce(&Path) -> String) -> Module {
+        let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
         let folder = tempfile::tempdir().expect("a folder");
+        let file = folder.path().join("pkcs11.toml");
+        std::fs::write(&file, prepare(folder.path())).expect("a file");
+        Module::open_in(turn, folder, file.to_str().expect("a path"))
+    }
+
+    fn open_in(turn: MutexGuard<'static, ()>, folder: TempDir, configuration: &str) -> Module {
         let keystores = ["a", "b"].map(|name| folder.path().join(name).display().to_string());
         // SAFETY: tests that read the environment wait for their turn.
         unsafe {
             std::env::set_var("CIPHERMILL_PKCS11_KEYSTORES", keystores.join(":"));
-            std::env::set_var("CIPHERMILL_PKCS11_CONF", "");
+            std::env::set_var("CIPHERMILL_PKCS11_CONF", configuration);
             std::env::set_var("XDG_CONFIG_HOME", folder.path());
         }
         let module = Module { functions: functions(), folder, _turn: turn };
@@ -54,7 +67,12 @@ impl Module {
 
     /// The same, with the first slot's token initialised and its user's PIN set.
     pub(crate) fn with_token() -> Module {
-        let module = Module::open();
+        Module::open().initialized()
+    }
+
+    /// With the first slot's token initialised and its user's PIN set.
+    pub(crate) fn initialized(self) -> Module {
+        let module = self;
         let mut label = *b"a token                         ";
         assert_eq!(call!(module, C_InitToken, 0, pin(SO_PIN), len(SO_PIN), label.as_mut_ptr()), CKR_OK);
         let session = module.session(true);
@@ -66,9 +84,14 @@ impl Module {
 
     /// A session with the first slot.
     pub(crate) fn session(&self, may_write: bool) -> CK_SESSION_HANDLE {
+        self.session_with(0, may_write)
+    }
+
+    /// A session with a slot.
+    pub(crate) fn session_with(&self, slot: CK_SLOT_ID, may_write: bool) -> CK_SESSION_HANDLE {
         let mut session = 0;
         let flags = CKF_SERIAL_SESSION | if may_write { CKF_RW_SESSION } else { 0 };
-        assert_eq!(call!(self, C_OpenSession, 0, flags, null_mut(), None, &mut session), CKR_OK);
+        assert_eq!(call!(self, C_OpenSession, slot, flags, null_mut(), None, &mut session), CKR_OK);
         session
     }
 

@@ -8,7 +8,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use cryptoki_sys::CKR_GENERAL_ERROR;
+use cryptoki_sys::{CKR_GENERAL_ERROR, CKR_SESSION_CLOSED};
 use zeroize::Zeroizing;
 
 use super::wire::{self, Answer, Ask, Claim, Lost};
@@ -139,13 +139,18 @@ pub(super) struct Seat {
     forgotten: Mutex<Vec<u64>>,
 }
 
-/// What all seats of a token share: that its PIN was refused, which is not tried again.
+/// What all seats of a token share: why no process is started any more. A PIN that was refused is not tried again.
 #[derive(Default)]
 pub(super) struct Denied(Mutex<Option<TokenError>>);
 
 impl Denied {
     fn get(&self) -> Option<TokenError> {
         lock(&self.0).clone()
+    }
+
+    /// Has no process started any more.
+    pub(super) fn close(&self) {
+        *lock(&self.0) = Some(TokenError::Call(CKR_SESSION_CLOSED));
     }
 
     fn note(&self, error: &TokenError) {
@@ -185,6 +190,13 @@ impl Seat {
         done.map_err(|_| Missing::Lost)
     }
 
+    /// Ends the process, when who uses it has done so.
+    pub(super) fn close(&self) {
+        if let Some(process) = lock(&self.state).process.take() {
+            process.end();
+        }
+    }
+
     /// Notes a key that nobody uses any more.
     pub(super) fn forget(&self, key: u64) {
         lock(&self.forgotten).push(key);
@@ -201,9 +213,7 @@ impl Seat {
 
 impl Drop for Seat {
     fn drop(&mut self) {
-        if let Some(process) = self.state.get_mut().unwrap_or_else(PoisonError::into_inner).process.take() {
-            process.end();
-        }
+        self.close();
     }
 }
 

@@ -15,6 +15,7 @@ use zeroize::Zeroizing;
 
 use super::child::{Denied, Missing, Process, Seat, code};
 use super::wire::{self, Answer, Ask, Lost, Operation, Outcome, REQUEST_LEN, REQUEST_OPS};
+use crate::inventory::Inventory;
 use crate::token::{Host, Opening, TokenError};
 
 /// What crossing to another process costs: a request, an operation and a byte, in nanoseconds. Measured figures take its place
@@ -89,6 +90,32 @@ impl HostedEngine {
         let capabilities = opened.claims.iter().filter_map(|claim| claim.capability(suites, WAY)).collect();
         let hosted = Arc::new(Hosted { opening, host, seats, denied, next: AtomicUsize::new(0) });
         Ok(HostedEngine { hosted, info, capabilities, takes_key_bytes: opened.takes_key_bytes })
+    }
+}
+
+impl HostedEngine {
+    /// Ends the processes; operations fail from now on.
+    pub(crate) fn close(&self) {
+        self.hosted.denied.close();
+        self.hosted.seats.iter().for_each(Seat::close);
+    }
+
+    /// What the token has.
+    ///
+    /// # Errors
+    /// [`TokenError`] when its process does not answer, or a call fails.
+    pub(crate) fn inventory(&self) -> core::result::Result<Inventory, TokenError> {
+        let ask = |process: &mut Process| match wire::read(&process.ask(&Ask::List)?)? {
+            Answer::Listed(inventory) => Ok(Ok(inventory)),
+            Answer::NotListed(code) => Ok(Err(TokenError::Call(code))),
+            _ => Err(Lost::Nonsense),
+        };
+        let listed = match self.hosted.with(ask) {
+            // A process that has died is found out by being asked: once more with a new one.
+            Err(Missing::Lost) => self.hosted.with(ask),
+            listed => listed,
+        };
+        listed.map_err(|missing| missing.error(&self.hosted.host))?
     }
 }
 

@@ -60,6 +60,14 @@ fn serve_on(mut socket: UnixStream) -> Result<(), Lost> {
         };
         match wire::read(&bytes)? {
             Ask::Open { .. } => return Err(Lost::Nonsense),
+            Ask::List => {
+                let answer = match engine.inventory() {
+                    Ok(inventory) => Answer::Listed(inventory),
+                    Err(TokenError::Call(code)) => Answer::NotListed(code),
+                    Err(TokenError::Module(_)) => return Err(Lost::Nonsense),
+                };
+                tell(&socket, &answer)?;
+            }
             Ask::Forget { key } => host.forget(key),
             Ask::Prepare { suite, form, bytes } => {
                 let key = KeyMaterial { form: form.into(), bytes };

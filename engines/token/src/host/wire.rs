@@ -16,6 +16,7 @@ use ciphermill_memory::SecretBytes;
 use serde::{Deserialize, Serialize};
 use zeroize::Zeroizing;
 
+use crate::inventory::Inventory;
 use crate::token::{Opening, Place, TokenError};
 
 /// Bytes of operations in one request, unless a single one is longer.
@@ -32,6 +33,8 @@ pub(super) enum Ask<'a> {
     Open { module: &'a [u8], slot: Option<u64>, label: Option<&'a str>, pin: Option<&'a [u8]>, copies: bool },
     /// Looks a key up, or takes a copy.
     Prepare { suite: u16, form: Form, bytes: &'a [u8] },
+    /// Lists what the token has.
+    List,
     /// A key is not used any more. Not answered.
     Forget { key: u32 },
     /// Runs operations of one suite and direction.
@@ -67,10 +70,21 @@ pub(super) struct Operation<'a> {
 /// What the process with the module answers.
 #[derive(Serialize, Deserialize)]
 pub(super) enum Answer<'a> {
-    Opened { version: &'a str, takes_key_bytes: bool, claims: Vec<Claim> },
+    Opened {
+        version: &'a str,
+        takes_key_bytes: bool,
+        claims: Vec<Claim>,
+    },
     NotOpened(Refused<'a>),
-    Prepared { key: u32, half: Option<&'a [u8]>, fingerprint: Option<&'a [u8]> },
+    Prepared {
+        key: u32,
+        half: Option<&'a [u8]>,
+        fingerprint: Option<&'a [u8]>,
+    },
     NotPrepared(Problem),
+    Listed(Inventory),
+    /// The call of PKCS#11 that failed, by its code.
+    NotListed(u64),
     Ran(#[serde(borrow)] Vec<Outcome<'a>>),
 }
 
@@ -177,7 +191,7 @@ impl<'a> Ask<'a> {
                 module.len() + label.map_or(0, str::len) + pin.map_or(0, <[u8]>::len)
             }
             Ask::Prepare { bytes, .. } => bytes.len(),
-            Ask::Forget { .. } => 0,
+            Ask::List | Ask::Forget { .. } => 0,
             Ask::Run { operations, .. } => operations.iter().map(operation).sum(),
         }
     }
@@ -192,7 +206,8 @@ impl Answer<'_> {
             Answer::Prepared { half, fingerprint, .. } => {
                 [half, fingerprint].into_iter().flatten().map(|bytes| bytes.len()).sum()
             }
-            Answer::NotOpened(Refused::Call(_)) | Answer::NotPrepared(_) => 0,
+            Answer::NotOpened(Refused::Call(_)) | Answer::NotPrepared(_) | Answer::NotListed(_) => 0,
+            Answer::Listed(inventory) => inventory.len_max(),
             Answer::Ran(outcomes) => outcomes.iter().map(|one| OPERATION_LEN + one.output.len() + one.tag.len()).sum(),
         }
     }

@@ -32,7 +32,7 @@ fn hosted(name: &'static str, label: &str) -> Opening {
 }
 
 fn open(opening: Opening) -> Arc<dyn Engine> {
-    ciphermill_token::open(opening).expect("opens")
+    ciphermill_token::open(opening).expect("opens").engine()
 }
 
 /// The module that misbehaves as its file says.

@@ -20,7 +20,7 @@ pub(super) fn run(args: &TokensAddArgs, named: Option<&Path>) -> Result<ExitCode
     let config = Config::parse(&file.new, &file.path, &mills::names())?;
     // What does not open is not written.
     let opened = Tokens::new(&config).open(section(&config, &args.name)?);
-    let engine = opened.with_context(|| format!("token `{}`; nothing was written", args.name))?;
+    let engine = opened.with_context(|| format!("token `{}`; nothing was written", args.name))?.engine();
     let suites = engine.capabilities().iter().map(|one| one.suites.len()).sum::<usize>();
     let version = crate::output::printable(&engine.info().version);
     file.write(&[format!("{}: the token `{}` is {version}, with {suites} suites", file.path.display(), args.name)])

@@ -65,10 +65,9 @@ fn between(key: &str, from: &str, to: &str, config: &Config) -> Result<Cloned> {
     let (from, to) = (section(config, from)?, section(config, to)?);
     let mut tokens = Tokens::new(config);
     // As engines, for the trial: they open before anything is made.
-    let engines = [tokens.open(from), tokens.open(to)];
-    let [source, target] = engines;
-    let source = source.with_context(|| format!("token `{}`", from.name))?;
-    let target = target.with_context(|| format!("token `{}`", to.name))?;
+    let [source, target] = [tokens.open(from), tokens.open(to)];
+    let source = source.with_context(|| format!("token `{}`", from.name))?.engine();
+    let target = target.with_context(|| format!("token `{}`", to.name))?.engine();
     let openings = (tokens.opening(from)?, tokens.opening(to)?);
     let is_same = |suite: Suite, name: &str, public: &[u8]| {
         [&source, &target].into_iter().all(|engine| signs(engine.as_ref(), suite, name, public))
@@ -91,7 +90,7 @@ fn signs(engine: &dyn Engine, suite: Suite, name: &str, public: &[u8]) -> bool {
 fn from_keystore(name: &str, args: &TokensCloneArgs, config: &Config) -> Result<Cloned> {
     let to = section(config, &args.to)?;
     let mut tokens = Tokens::new(config);
-    let target = tokens.open(to).with_context(|| format!("token `{}`", to.name))?;
+    let target = tokens.open(to).with_context(|| format!("token `{}`", to.name))?.engine();
     let opening = tokens.opening(to)?;
     let is_same = |suite: Suite, name: &str, public: &[u8]| signs(target.as_ref(), suite, name, public);
     let keystore = secret::open(&args.keystore, config)?;

@@ -4,12 +4,13 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
-use ciphermill_token::{KeyClass, KeyReport, Opening, Place, SlotReport};
+use ciphermill_token::{
+    Inventory, KeyClass, KeyReport, Opening, Place, SlotReport, TokenSection, engine_name, pin_from_variable,
+};
 use serde::Serialize;
 
 use crate::args::TokensListArgs;
 use crate::config::Config;
-use crate::config::token::TokenSection;
 use crate::output::{self, chain, printable, say};
 use crate::tokens::{self, Tokens};
 
@@ -124,9 +125,9 @@ fn row(section: &TokenSection, with_keys: bool, config: &Config, tokens: &mut To
         (row.state, row.why) = ("disabled", Some(config.reason(rule)));
         return row;
     }
-    let opened = tokens.open(section).and_then(|engine| {
-        let keys = if with_keys { Some(keys(&tokens.opening(section)?)?) } else { None };
-        Ok((engine, keys))
+    let opened = tokens.open(section).and_then(|token| {
+        let keys = if with_keys { Some(keys(&token.inventory()?)) } else { None };
+        Ok((token.engine(), keys))
     });
     match opened {
         Ok((engine, keys)) => {
@@ -143,7 +144,7 @@ fn row(section: &TokenSection, with_keys: bool, config: &Config, tokens: &mut To
 fn of_module(module: &Path, args: &TokensListArgs) -> Result<()> {
     let slots = ciphermill_token::slots(module).with_context(|| module.display().to_string())?;
     let slots: Vec<SlotJson> = slots.into_iter().map(slot_json).collect();
-    let keys = if args.keys { Some(keys(&opening(module, args)?)?) } else { None };
+    let keys = if args.keys { Some(keys(&ciphermill_token::inventory(&opening(module, args)?)?)) } else { None };
     if args.json {
         return output::json(&ModuleJson { module: module.display().to_string(), slots, keys });
     }
@@ -171,14 +172,14 @@ fn opening(module: &Path, args: &TokensListArgs) -> Result<Opening> {
     };
     let pin = match (&args.pin_file, &args.pin_env) {
         (Some(file), _) => Some(tokens::from_file(file)?),
-        (None, Some(variable)) => Some(tokens::from_variable(variable)?),
+        (None, Some(variable)) => Some(pin_from_variable(variable)?),
         (None, None) => None,
     };
-    Ok(Opening { pin, ..Opening::new(tokens::name("module"), module, place) })
+    Ok(Opening { pin, ..Opening::new(engine_name("module"), module, place) })
 }
 
-fn keys(opening: &Opening) -> Result<Vec<KeyJson>> {
-    Ok(ciphermill_token::keys(opening)?.iter().map(key_json).collect())
+fn keys(inventory: &Inventory) -> Vec<KeyJson> {
+    inventory.keys.iter().map(key_json).collect()
 }
 
 fn slot_json(report: SlotReport) -> SlotJson {

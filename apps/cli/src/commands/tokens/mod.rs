@@ -10,10 +10,10 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::{Context, bail};
+use ciphermill_token::TokenSection;
 
 use crate::args::TokensCommand;
 use crate::config::Config;
-use crate::config::token::TokenSection;
 
 /// Runs a command.
 pub(crate) fn run(

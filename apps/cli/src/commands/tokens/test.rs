@@ -7,13 +7,12 @@ use anyhow::{Context, Result, bail};
 use ciphermill::SelfTestState;
 use ciphermill_contract::suite::{Digest, Signature};
 use ciphermill_contract::{Direction, Engine, Suite};
-use ciphermill_token::{KeyClass, KeyReport};
+use ciphermill_token::{KeyClass, KeyReport, TokenSection};
 use serde::Serialize;
 
 use super::{section, signing};
 use crate::args::TokensTestArgs;
 use crate::config::Config;
-use crate::config::token::TokenSection;
 use crate::mills;
 use crate::output::{self, chain, printable, say};
 use crate::tokens::Tokens;
@@ -80,8 +79,8 @@ pub(super) fn run(args: &TokensTestArgs, config: &Config) -> Result<ExitCode> {
 }
 
 fn test(section: &TokenSection, config: &Config, tokens: &mut Tokens<'_>) -> Result<TokenJson> {
-    let engine = tokens.open(section)?;
-    let keys = ciphermill_token::keys(&tokens.opening(section)?)?;
+    let token = tokens.open(section)?;
+    let (engine, keys) = (token.engine(), token.inventory()?.keys);
     let private = keys.iter().filter(|key| key.class == KeyClass::Private);
     let (mut signatures, mut left_out) = (Vec::new(), 0);
     for key in private {

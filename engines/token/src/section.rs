@@ -1,13 +1,20 @@
-//! The sections `[[token]]`: PKCS#11 tokens that are engines. Nothing is opened here.
+//! The sections `[[token]]` of configurations: PKCS#11 tokens that are engines. Nothing is opened here.
 
+use core::fmt;
 use std::collections::BTreeSet;
+use std::ffi::OsString;
 use std::ops::RangeInclusive;
-use std::path::PathBuf;
+use std::os::unix::ffi::OsStringExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail, ensure};
 use ciphermill_contract::Suite;
+use ciphermill_memory::SecretBytes;
 use serde::Deserialize;
+use zeroize::Zeroizing;
+
+use crate::token::{Host, Opening, Place};
 
 /// Tokens that a configuration may have.
 const TOKENS_MAX: usize = 64;
@@ -22,9 +29,38 @@ const SESSIONS: RangeInclusive<usize> = 1..=256;
 /// Milliseconds that a token may be given for a call.
 const PATIENCE_MS: RangeInclusive<u64> = 10..=600_000;
 
+/// What is wrong with a section, with its place.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SectionError(String);
+
+impl fmt::Display for SectionError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for SectionError {}
+
+impl SectionError {
+    fn within(self, place: &str) -> SectionError {
+        SectionError(format!("{place}: {}", self.0))
+    }
+}
+
+type Result<T> = core::result::Result<T, SectionError>;
+
+fn fail<T>(words: impl Into<String>) -> Result<T> {
+    Err(SectionError(words.into()))
+}
+
+fn ensure(holds: bool, words: impl FnOnce() -> String) -> Result<()> {
+    if holds { Ok(()) } else { fail(words()) }
+}
+
+/// A token as a configuration has it.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct TokenSection {
+pub struct TokenSection {
     /// What the engine is called.
     pub name: String,
     /// The vendor's PKCS#11 module, relative to the configuration file.
@@ -53,17 +89,21 @@ pub(crate) struct TokenSection {
 
 /// Where a token is within its module.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum TokenPlace<'a> {
+pub enum TokenPlace<'a> {
+    /// In a slot.
     Slot(u64),
+    /// Wherever its label is this one.
     Label(&'a str),
 }
 
 /// Where a PIN comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum PinSource<'a> {
+pub enum PinSource<'a> {
     /// None: the token asks for none.
     Nowhere,
+    /// A file, relative to the configuration file.
     File(&'a PathBuf),
+    /// A variable of the environment.
     Variable(&'a str),
     /// A secret key of the keystore.
     Key(&'a str),
@@ -77,14 +117,14 @@ fn yes() -> bool {
 ///
 /// # Errors
 /// The place of the first rule that is broken, and the rule.
-pub(crate) fn check(sections: &[TokenSection], engines: &[&str]) -> Result<()> {
-    ensure!(sections.len() <= TOKENS_MAX, "token: there are more than {TOKENS_MAX} sections [[token]]");
+pub fn check(sections: &[TokenSection], engines: &[&str]) -> Result<()> {
+    ensure(sections.len() <= TOKENS_MAX, || format!("token: there are more than {TOKENS_MAX} sections [[token]]"))?;
     let mut names = BTreeSet::new();
     for (index, section) in sections.iter().enumerate() {
         let name = section.name.as_str();
-        is_name(name, engines).with_context(|| format!("token {}: name", index + 1))?;
-        ensure!(names.insert(name), "token `{name}`: another section has the same name");
-        section.check().with_context(|| format!("token `{name}`"))?;
+        is_name(name, engines).map_err(|error| error.within(&format!("token {}: name", index + 1)))?;
+        ensure(names.insert(name), || format!("token `{name}`: another section has the same name"))?;
+        section.check().map_err(|error| error.within(&format!("token `{name}`")))?;
     }
     Ok(())
 }
@@ -95,18 +135,18 @@ fn is_name(name: &str, engines: &[&str]) -> Result<()> {
     let is_well_formed = (1..=NAME_LEN_MAX).contains(&name.len())
         && name.bytes().all(is_letter)
         && name.as_bytes().first().is_some_and(u8::is_ascii_lowercase);
-    ensure!(
-        is_well_formed,
-        "{name:?} is none: 1 to {NAME_LEN_MAX} of a-z, 0-9, `-` and `_`, of which the first is a letter"
-    );
-    ensure!(!engines.contains(&name), "`{name}` is another engine's");
-    ensure!(name.parse::<Suite>().is_err(), "`{name}` is a suite's");
-    Ok(())
+    ensure(is_well_formed, || {
+        format!("{name:?} is none: 1 to {NAME_LEN_MAX} of a-z, 0-9, `-` and `_`, of which the first is a letter")
+    })?;
+    ensure(!engines.contains(&name), || format!("`{name}` is another engine's"))?;
+    ensure(name.parse::<Suite>().is_err(), || format!("`{name}` is a suite's"))
 }
 
 impl TokenSection {
     fn check(&self) -> Result<()> {
-        ensure!(!self.module.as_os_str().is_empty(), "module: must name the PKCS#11 module of the token's vendor");
+        ensure(!self.module.as_os_str().is_empty(), || {
+            "module: must name the PKCS#11 module of the token's vendor".to_owned()
+        })?;
         self.place()?;
         self.pin()?;
         self.sessions()?;
@@ -118,18 +158,16 @@ impl TokenSection {
     ///
     /// # Errors
     /// The section says both or neither, or the label is none.
-    pub(crate) fn place(&self) -> Result<TokenPlace<'_>> {
+    pub fn place(&self) -> Result<TokenPlace<'_>> {
         match (self.slot, &self.label) {
             (Some(slot), None) => Ok(TokenPlace::Slot(slot)),
             (None, Some(label)) => {
-                ensure!(
-                    (1..=LABEL_LEN_MAX).contains(&label.len()) && !label.ends_with(' '),
-                    "label: has 1 to {LABEL_LEN_MAX} bytes, of which the last is no blank"
-                );
+                let is_one = (1..=LABEL_LEN_MAX).contains(&label.len()) && !label.ends_with(' ');
+                ensure(is_one, || format!("label: has 1 to {LABEL_LEN_MAX} bytes, of which the last is no blank"))?;
                 Ok(TokenPlace::Label(label))
             }
-            (Some(_), Some(_)) => bail!("of slot and label there must be one, not both"),
-            (None, None) => bail!("of slot and label there must be one"),
+            (Some(_), Some(_)) => fail("of slot and label there must be one, not both"),
+            (None, None) => fail("of slot and label there must be one"),
         }
     }
 
@@ -137,23 +175,23 @@ impl TokenSection {
     ///
     /// # Errors
     /// The section says so more than once, or what it says cannot be.
-    pub(crate) fn pin(&self) -> Result<PinSource<'_>> {
+    pub fn pin(&self) -> Result<PinSource<'_>> {
         match (&self.pin_file, &self.pin_env, &self.pin_key) {
             (None, None, None) => Ok(PinSource::Nowhere),
             (Some(file), None, None) => {
-                ensure!(!file.as_os_str().is_empty(), "pin_file: must name a file");
+                ensure(!file.as_os_str().is_empty(), || "pin_file: must name a file".to_owned())?;
                 Ok(PinSource::File(file))
             }
             (None, Some(variable), None) => {
                 let is_one = !variable.is_empty() && !variable.contains(['=', '\0']);
-                ensure!(is_one, "pin_env: {variable:?} is no name of an environment variable");
+                ensure(is_one, || format!("pin_env: {variable:?} is no name of an environment variable"))?;
                 Ok(PinSource::Variable(variable))
             }
             (None, None, Some(key)) => {
-                ensure!(!key.is_empty(), "pin_key: must name a key of the keystore");
+                ensure(!key.is_empty(), || "pin_key: must name a key of the keystore".to_owned())?;
                 Ok(PinSource::Key(key))
             }
-            _ => bail!("of pin_file, pin_env and pin_key there must be one, or none"),
+            _ => fail("of pin_file, pin_env and pin_key there must be one, or none"),
         }
     }
 
@@ -161,9 +199,10 @@ impl TokenSection {
     ///
     /// # Errors
     /// It is out of range.
-    pub(crate) fn sessions(&self) -> Result<Option<usize>> {
+    pub fn sessions(&self) -> Result<Option<usize>> {
         let (min, max) = (SESSIONS.start(), SESSIONS.end());
-        ensure!(self.sessions.is_none_or(|count| SESSIONS.contains(&count)), "sessions: must be from {min} to {max}");
+        let fits = self.sessions.is_none_or(|count| SESSIONS.contains(&count));
+        ensure(fits, || format!("sessions: must be from {min} to {max}"))?;
         Ok(self.sessions)
     }
 
@@ -171,27 +210,85 @@ impl TokenSection {
     ///
     /// # Errors
     /// It is out of range.
-    pub(crate) fn patience(&self) -> Result<Option<Duration>> {
+    pub fn patience(&self) -> Result<Option<Duration>> {
         let Some(ms) = self.patience_ms else { return Ok(None) };
         let (min, max) = (PATIENCE_MS.start(), PATIENCE_MS.end());
-        ensure!(PATIENCE_MS.contains(&ms), "patience_ms: must be from {min} to {max}");
+        ensure(PATIENCE_MS.contains(&ms), || format!("patience_ms: must be from {min} to {max}"))?;
         Ok(Some(Duration::from_millis(ms)))
     }
+
+    /// What the token is opened with: its module is looked for from `folder` on, and runs in a process that `host` names where the section
+    /// wants one.
+    ///
+    /// # Errors
+    /// What is wrong with the section; those of `host`.
+    pub fn opening<E: From<SectionError>>(
+        &self,
+        folder: &Path,
+        pin: Option<SecretBytes>,
+        host: impl FnOnce() -> core::result::Result<Host, E>,
+    ) -> core::result::Result<Opening, E> {
+        let place = match self.place()? {
+            TokenPlace::Slot(slot) => Place::Slot(slot),
+            TokenPlace::Label(label) => Place::Label(label.to_owned()),
+        };
+        let plain = Opening::new(engine_name(&self.name), &folder.join(&self.module), place);
+        let host = if self.process { Some(host()?) } else { None };
+        let patience = self.patience()?.unwrap_or(plain.patience);
+        let sessions = self.sessions()?.unwrap_or(plain.sessions);
+        Ok(Opening { pin, copies: self.copies, sessions, host, patience, ..plain })
+    }
+}
+
+/// An engine's name lives as long as the program: of each name there is one.
+pub fn engine_name(name: &str) -> &'static str {
+    static NAMES: Mutex<BTreeSet<&'static str>> = Mutex::new(BTreeSet::new());
+    let mut names = NAMES.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(kept) = names.get(name) {
+        return kept;
+    }
+    let kept: &'static str = Box::leak(name.to_owned().into_boxed_str());
+    names.insert(kept);
+    kept
+}
+
+/// The PIN in an environment variable.
+///
+/// # Errors
+/// It is not set, or no PIN.
+pub fn pin_from_variable(variable: &str) -> Result<SecretBytes> {
+    let Some(text) = std::env::var_os(variable) else { return fail(format!("pin_env: {variable} is not set")) };
+    let bytes = Zeroizing::new(OsString::into_vec(text));
+    pin_of(&bytes).map_err(|error| error.within(&format!("pin_env: {variable}")))
+}
+
+/// A PIN's bytes, without a line end behind them.
+///
+/// # Errors
+/// There are none, or no locked memory for them.
+pub fn pin_of(bytes: &[u8]) -> Result<SecretBytes> {
+    let bytes = bytes.strip_suffix(b"\n").map_or(bytes, |line| line.strip_suffix(b"\r").unwrap_or(line));
+    ensure(!bytes.is_empty(), || "the PIN is empty".to_owned())?;
+    SecretBytes::from_slice(bytes).or(fail("there is no locked memory for the PIN"))
 }
 
 #[cfg(test)]
 mod tests {
-    use std::path::Path;
-
-    use super::super::Config;
     use super::*;
 
-    fn read(text: &str) -> Result<Config> {
-        Config::parse(text, Path::new("place"), &["lanes", "gpu"])
+    #[derive(Deserialize)]
+    struct File {
+        token: Vec<TokenSection>,
+    }
+
+    fn read(text: &str) -> core::result::Result<Vec<TokenSection>, String> {
+        let file: File = toml::from_str(text).map_err(|error| error.to_string())?;
+        check(&file.token, &["lanes", "gpu"]).map_err(|error| error.to_string())?;
+        Ok(file.token)
     }
 
     fn problem(text: &str) -> String {
-        crate::output::chain(&read(text).unwrap_err())
+        read(text).unwrap_err()
     }
 
     /// A section with these lines besides.
@@ -202,24 +299,21 @@ mod tests {
     #[test]
     fn sections_are_read() {
         let text = section("label = \"web keys\"\npin_env = \"PIN\"\ncopies = true\nprocess = false\npatience_ms = 50")
-            + "[[token]]\nname = \"hsm-2\"\nmodule = \"/lib/hsm.so\"\nslot = 3\n\
-               [policy]\ndisabled = [\"hsm-2\", \"hsm:ecdsa-p256\"]\n";
-        let config = read(&text).unwrap();
-        let [first, second] = &config.tokens[..] else { panic!("{:?}", config.tokens) };
+            + "[[token]]\nname = \"hsm-2\"\nmodule = \"/lib/hsm.so\"\nslot = 3\n";
+        let sections = read(&text).unwrap();
+        let [first, second] = &sections[..] else { panic!("{sections:?}") };
         assert_eq!(first.place().unwrap(), TokenPlace::Label("web keys"));
         assert_eq!(first.pin().unwrap(), PinSource::Variable("PIN"));
         assert_eq!(first.patience().unwrap(), Some(Duration::from_millis(50)));
         assert_eq!((first.copies, first.process), (true, false));
         assert_eq!((second.place().unwrap(), second.pin().unwrap()), (TokenPlace::Slot(3), PinSource::Nowhere));
         assert_eq!((second.copies, second.process, second.patience().unwrap()), (false, true, None));
-        assert!(config.disabled.engine("hsm-2").is_some(), "rules may name tokens");
-        assert_eq!(config.disabled.find("hsm", "ecdsa-p256".parse().unwrap()).unwrap().to_string(), "hsm:ecdsa-p256");
     }
 
     #[test]
     fn what_is_wrong_is_said_with_its_place() {
         for (lines, words) in [
-            ("", "in place: token `hsm`: of slot and label there must be one"),
+            ("", "token `hsm`: of slot and label there must be one"),
             ("slot = 1\nlabel = \"a\"", "token `hsm`: of slot and label there must be one, not both"),
             ("label = \"\"", "token `hsm`: label: has 1 to 32 bytes"),
             ("label = \"a \"", "token `hsm`: label: has 1 to 32 bytes"),
@@ -233,7 +327,7 @@ mod tests {
             ("slot = 1\npin_key = \"\"", "token `hsm`: pin_key: must name a key"),
             ("slot = 1\npin_file = \"\"", "token `hsm`: pin_file: must name a file"),
             ("slot = 1\npin = \"1234\"", "unknown field `pin`"),
-            ("slot = -1", "place is not a valid configuration"),
+            ("slot = -1", "slot = -1"),
         ] {
             let said = problem(&section(lines));
             assert!(said.contains(words), "{lines}: {said}");
@@ -242,7 +336,6 @@ mod tests {
         assert!(problem("[[token]]\nname = \"a\"\nslot = 1\nmodule = \"\"\n").contains("module: must name"));
         let twice = section("slot = 1") + &section("slot = 2");
         assert!(problem(&twice).contains("token `hsm`: another section has the same name"));
-        assert!(problem("[policy]\ndisabled = [\"hsm\"]\n").contains("neither an engine nor a suite"));
         assert!(problem(&section("slot = 1").repeat(65)).contains("more than 64"));
     }
 
@@ -255,5 +348,21 @@ mod tests {
         assert!(problem(&section("slot = 1").replace("hsm\"\n", "gpu\"\n")).contains("`gpu` is another engine's"));
         assert!(problem(&section("slot = 1").replace("hsm\"\n", "rc4\"\n")).contains("`rc4` is a suite's"));
         assert!(read(&section("slot = 1").replace("\"hsm\"", &format!("\"{}\"", "a".repeat(32)))).is_ok());
+    }
+
+    #[test]
+    fn a_name_is_kept_once() {
+        let first = engine_name("a token of this test");
+        let again = ["a token", "of this test"].join(" ");
+        assert!(std::ptr::eq(first, engine_name(&again)));
+        assert_ne!(first, engine_name("another token of this test"));
+    }
+
+    #[test]
+    fn a_line_end_is_no_part_of_a_pin() {
+        for (text, pin) in [("1234\n", "1234"), ("1234\r\n", "1234"), (" 12\n34", " 12\n34")] {
+            assert_eq!(&pin_of(text.as_bytes()).unwrap()[..], pin.as_bytes());
+        }
+        assert!(pin_of(b"").is_err() && pin_of(b"\n").is_err());
     }
 }
