@@ -276,3 +276,38 @@ fn another_secret_key_of_the_same_name_is_not_taken() {
         }
     });
 }
+
+#[test]
+fn a_number_is_raised_by_a_key_that_signs_or_decrypts() {
+    alone("a_number_is_raised_by_a_key_that_signs_or_decrypts", |store| {
+        store.token("one");
+        let pair = generate(KeyPair::Rsa(RsaSize::Rsa2048));
+        import(store, "one", "rsa", "01", &pair);
+        let raw = Suite::PublicEncrypt(PublicEncryption::RsaRaw(RsaSize::Rsa2048));
+        let mut number = vec![0x5a; 256];
+        number[0] = 0;
+        let asked = Asked { input: &number, ..Asked::default() };
+        let (raised, _) = expected(&KeyMaterial::private(&pair.private), raw, Direction::Decrypt, asked);
+        for (signs, decrypts) in [(true, true), (true, false), (false, true), (false, false)] {
+            support::as_application("one", |session| {
+                let key = session.find_objects(&[Attribute::Class(ObjectClass::PRIVATE_KEY)]).expect("searches")[0];
+                let uses = [Attribute::Sign(signs), Attribute::Decrypt(decrypts)];
+                session.update_attributes(key, &uses).expect("may be changed");
+            });
+            let engine = open("one", "one", false);
+            if !signs && !decrypts {
+                assert!(engine.prepare(&KeyMaterial::reference("rsa"), raw).is_err());
+                continue;
+            }
+            let key = by_name(&engine, "rsa", raw);
+            let (status, output, _) = run(&engine, &key, raw, Direction::Decrypt, asked);
+            assert_eq!((status, &output), (OpStatus::Done, &raised), "signs: {signs}, decrypts: {decrypts}");
+            let (status, back, _) =
+                run(&engine, &key, raw, Direction::Encrypt, Asked { input: &raised, ..Asked::default() });
+            assert_eq!((status, &back), (OpStatus::Done, &number));
+            // Not below the modulus.
+            let above = Asked { input: &[0xff; 256], ..Asked::default() };
+            assert_eq!(run(&engine, &key, raw, Direction::Decrypt, above).0, OpStatus::AuthFailed);
+        }
+    });
+}

@@ -1,4 +1,4 @@
-//! Keys that an engine alone has: what it signs is verified with their public halves before anybody gets it.
+//! Keys that an engine alone has: what it signs, and what numbers it raises, is verified with their public halves before anybody gets it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -7,10 +7,10 @@ use ciphermill::{KeyPolicy, Mill, RunOptions, TrustPolicy};
 use ciphermill_contract::error::KeyProblem;
 use ciphermill_contract::{
     Batch, Capability, CheckedBatch, Cost, Direction, Engine, EngineInfo, EngineKind, EngineQueue, Error, KeyForm,
-    KeyMaterial, Op, OpStatus, PreparedKey, QueueHint, Result, Suite, capability::Directions,
+    KeyMaterial, Op, OpStatus, PreparedKey, QueueHint, Result, Span, Suite, capability::Directions,
 };
 use ciphermill_vectors::job::{Job, key_of, pack};
-use ciphermill_vectors::known_answer;
+use ciphermill_vectors::{Case, known_answer};
 
 use crate::reference;
 
@@ -37,7 +37,8 @@ struct KeeperQueue {
 impl Keeper {
     fn new(name: &'static str, suite: &'static [Suite], op_ns: f64, lies: &Arc<AtomicBool>) -> Keeper {
         let info = EngineInfo { name, kind: EngineKind::Token, parallelism: 1, ..reference().info().clone() };
-        let capability = Capability::new(suite, Cost::new(0.0, op_ns, 0.0)).directions(Directions::ENCRYPT);
+        let own = if suite[0] == raw()[0] { Directions::DECRYPT } else { Directions::ENCRYPT };
+        let capability = Capability::new(suite, Cost::new(0.0, op_ns, 0.0)).directions(own);
         Keeper { info, capabilities: vec![capability], lies: Arc::clone(lies), other_half: None }
     }
 }
@@ -55,7 +56,7 @@ impl Engine for Keeper {
         if key.form != KeyForm::Reference || key.bytes != b"signer" {
             return Err(Error::key(suite, KeyProblem::Form));
         }
-        let case = known_answer(suite).expect("an answer");
+        let case = case_of(suite);
         let own = key_of(case, Direction::Encrypt).expect("a key");
         let half = key_of(case, Direction::Decrypt).expect("a key").bytes.to_vec();
         let half = self.other_half.clone().unwrap_or(half);
@@ -84,8 +85,9 @@ impl EngineQueue for KeeperQueue {
         self.inner.run(&mut batch.attach_keys(&keys).expect("as many"));
         if self.lies.load(Ordering::Relaxed) {
             let (ops, arena, _) = batch.parts();
-            // In the middle of the signature of the second operation.
-            arena[ops[1].tag as usize + 20] ^= 1;
+            // In the middle of the second operation's answer.
+            let answer = if suite == raw()[0] { ops[1].output } else { ops[1].tag };
+            arena[answer as usize + 20] ^= 1;
         }
     }
 }
@@ -95,12 +97,24 @@ fn suite() -> &'static [Suite] {
     SUITE.get_or_init(|| ["ecdsa-p256".parse().expect("a suite")])
 }
 
+fn raw() -> &'static [Suite] {
+    static SUITE: std::sync::OnceLock<[Suite; 1]> = std::sync::OnceLock::new();
+    SUITE.get_or_init(|| ["rsa-2048-raw".parse().expect("a suite")])
+}
+
+/// The known answer that a suite's pair is taken from.
+fn case_of(suite: Suite) -> &'static Case {
+    let signs = if suite == raw()[0] { "rsa-2048-sign-pkcs1-sha256".parse().expect("a suite") } else { suite };
+    known_answer(signs).expect("an answer")
+}
+
 fn mill(tokens: impl IntoIterator<Item = Keeper>) -> Mill {
     let mut builder = Mill::builder().engine(reference());
     for token in tokens {
         builder = builder.engine(Arc::new(token));
     }
-    builder.trust(TrustPolicy { witness_every: 0, ..TrustPolicy::default() }).workers(0).open().expect("opens")
+    let trust = TrustPolicy { witness_every: 0, ..TrustPolicy::default() };
+    builder.trust(trust).legacy(true).workers(0).open().expect("opens")
 }
 
 /// Signs three messages by reference: the engine that did, or what it failed with, and what became of each.
@@ -170,4 +184,38 @@ fn another_key_of_the_same_name_is_not_used() {
     assert_eq!(sign_on(None), Ok(("own", OpStatus::Done)));
     assert!(!matches!(sign_on(Some("other")), Ok((_, OpStatus::Done))));
     assert!(mill.metrics().engines.iter().all(|engine| engine.quarantines == 0), "it is no fault");
+}
+
+/// Raises three numbers by reference: the engine that did, or what it failed with, and what became of each.
+fn raise(mill: &Mill) -> (Result<&'static str>, Vec<OpStatus>) {
+    const LEN: usize = 256;
+    let key = mill.keys().import(KeyMaterial::reference("signer"), KeyPolicy::default()).expect("room");
+    let numbers: Vec<u8> = (0..3 * LEN).map(|at| if at % LEN == 0 { 0 } else { at as u8 }).collect();
+    let mut arena = numbers.clone();
+    let op = |index: usize| Op::in_place(key, Span::new((LEN * index) as u32, LEN as u32));
+    let mut ops: Vec<Op> = (0..3).map(op).collect();
+    let report = mill.run(Batch::new(raw()[0], Direction::Decrypt, &mut ops, &mut arena));
+    let half = key_of(case_of(raw()[0]), Direction::Decrypt).expect("a key");
+    let key = reference().prepare(&half, raw()[0]).expect("a public key");
+    for (index, op) in ops.iter().enumerate().filter(|(_, op)| op.status.is_done()) {
+        let mut again = [Op { status: OpStatus::Pending, ..*op }];
+        let mut batch = Batch::new(raw()[0], Direction::Encrypt, &mut again, &mut arena).check().expect("sound");
+        let keys = [Some(&key)];
+        reference().queue(QueueHint::default()).expect("opens").run(&mut batch.attach_keys(&keys).expect("one key"));
+        let place = LEN * index..LEN * (index + 1);
+        assert_eq!(arena[place.clone()], numbers[place], "a wrong number reached the caller");
+    }
+    (report.map(|report| report.route.name), ops.iter().map(|op| op.status).collect())
+}
+
+#[test]
+fn a_token_that_raises_numbers_wrongly_is_left_and_another_does() {
+    let (good, bad) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
+    let mill = mill([Keeper::new("first", raw(), 1.0, &bad), Keeper::new("second", raw(), 2.0, &good)]);
+    assert_eq!(raise(&mill), (Ok("first"), vec![OpStatus::Done; 3]));
+    bad.store(true, Ordering::Relaxed);
+    assert_eq!(raise(&mill), (Ok("second"), vec![OpStatus::Done; 3]));
+    good.store(true, Ordering::Relaxed);
+    let (_, statuses) = raise(&mill);
+    assert!(!statuses[1].is_done(), "both raise it wrongly: {statuses:?}");
 }

@@ -2,7 +2,7 @@
 
 use ciphermill_contract::error::KeyProblem;
 use ciphermill_contract::suite::{PublicEncryption, RsaSize};
-use ciphermill_contract::{OpBuffers, OpStatus};
+use ciphermill_contract::{OpBuffers, OpStatus, Reason};
 use cryptoki_sys::{CK_RV, CKM_RSA_PKCS, CKM_RSA_X_509, CKR_KEY_FUNCTION_NOT_PERMITTED, CKR_MECHANISM_INVALID};
 use zeroize::Zeroizing;
 
@@ -22,6 +22,9 @@ pub(super) fn encrypt(key: &TokenKey, encryption: PublicEncryption, buffers: &mu
     let mechanism = mechanism(encryption).ok_or(Failure::Wrong)?;
     let input = Zeroizing::new(buffers.data.get(..buffers.input_len).ok_or(Failure::Wrong)?.to_vec());
     let len = encryption.size().len();
+    if matches!(encryption, PublicEncryption::RsaRaw(_)) && !is_below_modulus(key, &input)? {
+        return Ok(OpStatus::BadInput(Reason::NotBelowModulus));
+    }
     let room = buffers.data.get_mut(..len).ok_or(Failure::Wrong)?;
     let written = key.token().with(|connection| {
         let handle = key.at(connection, Half::Public)?;
@@ -66,13 +69,11 @@ pub(super) fn decrypt(key: &TokenKey, encryption: PublicEncryption, buffers: &mu
 }
 
 /// The primitive of the private key (RFC 8017, 5.1.2 and 5.2.1: one function): as a signature, or as a decryption where the key does not
-/// sign. A number that is not below the modulus is nothing that a token has to be asked for.
+/// sign.
 fn raise_private(key: &TokenKey, size: RsaSize, buffers: &mut OpBuffers<'_>) -> Outcome {
     let len = size.len();
     let input = Zeroizing::new(buffers.data.get(..buffers.input_len).ok_or(Failure::Wrong)?.to_vec());
-    let half = key.public().ok_or(Failure::Key(KeyProblem::Form))?;
-    let [(_, modulus), _] = public::rsa_numbers(half).map_err(Failure::Key)?;
-    if input.len() != len || input.as_slice() >= modulus {
+    if !is_below_modulus(key, &input)? {
         return Ok(OpStatus::AuthFailed);
     }
     let mechanism = Mechanism::bare(CKM_RSA_X_509);
@@ -96,6 +97,13 @@ fn raise_private(key: &TokenKey, size: RsaSize, buffers: &mut OpBuffers<'_>) -> 
     }
     buffers.output_len = len;
     Ok(OpStatus::Done)
+}
+
+/// Whether a number, as long as the modulus, is below it: no token is asked for what the primitive is not defined for.
+fn is_below_modulus(key: &TokenKey, number: &[u8]) -> Result<bool, Failure> {
+    let half = key.public().ok_or(Failure::Key(KeyProblem::Form))?;
+    let [(_, modulus), _] = public::rsa_numbers(half).map_err(Failure::Key)?;
+    Ok(number.len() == modulus.len() && number < modulus)
 }
 
 /// Whether the token decrypts what it encrypts.
