@@ -113,20 +113,92 @@ pub fn pair_of_primes(size: RsaSize, p: &[u8], q: &[u8]) -> Option<Pair> {
         return None;
     }
     let key = RsaPrivateKey::from_p_q((*p).clone(), (*q).clone(), BoxedUint::from(EXPONENT)).ok()?;
-    if key.n().bits() != bits || key.d().bits() <= bits / 2 {
+    if key.d().bits() <= bits / 2 {
+        return None;
+    }
+    written(size, &key)
+}
+
+/// A key of two primes in the contract's form; `None` when its modulus or its primes have another length.
+fn written(size: RsaSize, key: &RsaPrivateKey) -> Option<Pair> {
+    let bits = size.bits() as u32;
+    let [p, q] = key.primes() else { return None };
+    if key.n().bits() != bits || p.bits() != bits / 2 || q.bits() != bits / 2 {
         return None;
     }
     let inverse = Zeroizing::new(key.crt_coefficient()?);
     let bytes = |number: &BoxedUint| Zeroizing::new(number.to_be_bytes().into_vec());
-    let halves = [bytes(&p), bytes(&q), bytes(key.dp()?), bytes(key.dq()?), bytes(&inverse)];
-    let (modulus, private) = (bytes(key.n()), bytes(key.d()));
+    let halves = [bytes(p), bytes(q), bytes(key.dp()?), bytes(key.dq()?), bytes(&inverse)];
+    let (modulus, exponent, private) = (bytes(key.n()), bytes(key.e()), bytes(key.d()));
     let parts = RsaParts {
         modulus: &modulus,
-        exponent: &EXPONENT.to_be_bytes(),
+        exponent: &exponent,
         private: &private,
         halves: halves.each_ref().map(|number| number.as_slice()),
     };
     Some(der::rsa(size, &parts))
+}
+
+/// What is known of a private key besides the public exponent, big-endian; zeros may stand before the numbers.
+#[derive(Clone, Copy, Default)]
+pub struct Known<'a> {
+    /// The modulus.
+    pub modulus: Option<&'a [u8]>,
+    /// The private exponent.
+    pub private: Option<&'a [u8]>,
+    /// Both primes, in the order that they are to have.
+    pub primes: Option<[&'a [u8]; 2]>,
+}
+
+/// The whole key of which either the primes or modulus and private exponent are known (NIST SP 800-56B, 6.2.1 and appendix C); what is known
+/// besides has to belong to it. Nobody tests that the primes are primes.
+///
+/// # Errors
+/// `Encoding` where less is known, also for primes to be found by a public exponent of 65,536 and less, and where numbers do not belong
+/// together; `Parameters` for another size.
+pub fn completed(size: RsaSize, exponent: &[u8], known: Known<'_>) -> Result<Pair, KeyProblem> {
+    let number = |bytes: &[u8], len: usize| {
+        let zeros = bytes.iter().take_while(|byte| **byte == 0).count();
+        let used = &bytes[zeros..];
+        if used.len() > len {
+            return Err(KeyProblem::Parameters);
+        }
+        BoxedUint::from_be_slice(used, 8 * len as u32).map(Zeroizing::new).map_err(damaged)
+    };
+    let len = size.len();
+    let exponent = number(exponent, 8)?;
+    let is_odd = |number: &BoxedUint| number.to_le_bytes().first().is_some_and(|low| low % 2 == 1);
+    let mut primes = Vec::new();
+    for prime in known.primes.iter().flatten() {
+        let prime = number(prime, len / 2)?;
+        // The crate wants them odd and above one.
+        if prime.bits() != len as u32 * 4 || !is_odd(&prime) {
+            return Err(KeyProblem::Parameters);
+        }
+        primes.push((*prime).clone());
+    }
+    let modulus = known.modulus.map(|modulus| number(modulus, len)).transpose()?;
+    let private = known.private.map(|private| number(private, len)).transpose()?;
+    let of_exponents = |modulus: &BoxedUint, private: &BoxedUint, primes: Vec<BoxedUint>| {
+        RsaPrivateKey::from_components(modulus.clone(), (*exponent).clone(), private.clone(), primes).map_err(damaged)
+    };
+    let key = match (primes.as_slice(), modulus, private) {
+        ([p, q], modulus, private) => {
+            let key = RsaPrivateKey::from_p_q(p.clone(), q.clone(), (*exponent).clone()).map_err(damaged)?;
+            if modulus.is_some_and(|modulus| *modulus != *key.n().as_ref()) {
+                return Err(KeyProblem::Encoding);
+            }
+            match private {
+                Some(private) => of_exponents(key.n(), &private, primes)?,
+                None => key,
+            }
+        }
+        (_, Some(modulus), Some(private)) if is_odd(&modulus) && private.bits() > 1 => {
+            of_exponents(&modulus, &private, Vec::new())?
+        }
+        _ => return Err(KeyProblem::Encoding),
+    };
+    written(size, &key).ok_or(KeyProblem::Parameters)
 }
 
 /// Primes differ by more than `2^(bits - 100)` (FIPS 186-5, A.1.1, 2d).
@@ -187,6 +259,77 @@ mod tests {
         assert_eq!(parsed.err(), Some(KeyProblem::Parameters));
         let parsed = RsaNumbers::parse(&KeyMaterial::private(&pair.private), 384);
         assert_eq!(parsed.err(), Some(KeyProblem::Parameters));
+    }
+
+    #[test]
+    fn a_key_is_completed_from_its_primes_or_its_exponents() {
+        for (size, name) in RsaSize::ALL.into_iter().zip(["rsa-1024", "rsa-2048", "rsa-3072", "rsa-4096"]) {
+            for pair in pairs(name) {
+                let info = PrivateKeyInfoRef::from_der(&pair.private).expect("a good key");
+                let key = RsaPrivateKeyRef::try_from(info.private_key).expect("a good key");
+                let (exponent, modulus) = (key.public_exponent.as_bytes(), Some(key.modulus.as_bytes()));
+                let private = Some(key.private_exponent.as_bytes());
+                let primes = Some([key.prime1.as_bytes(), key.prime2.as_bytes()]);
+                for known in [
+                    Known { modulus, private, primes: None },
+                    Known { modulus: None, private, primes },
+                    Known { modulus, private, primes },
+                ] {
+                    let made = completed(size, exponent, known).expect("a key");
+                    assert_eq!((&*made.private, &made.public), (&pair.private, &pair.public), "{name}");
+                }
+                // There are several private exponents: the least one is made.
+                for modulus in [modulus, None] {
+                    let made = completed(size, exponent, Known { modulus, private: None, primes }).expect("a key");
+                    assert_eq!(made.public, pair.public, "{name}");
+                    let halves = 5 * (size.len() / 2);
+                    assert!(made.private.ends_with(&pair.private[pair.private.len() - halves..]), "{name}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_too_little_or_does_not_belong_together_is_refused() {
+        let pairs = pairs("rsa-1024");
+        let info = PrivateKeyInfoRef::from_der(&pairs[0].private).expect("a good key");
+        let key = RsaPrivateKeyRef::try_from(info.private_key).expect("a good key");
+        let exponent = key.public_exponent.as_bytes();
+        let (modulus, private) = (key.modulus.as_bytes(), key.private_exponent.as_bytes());
+        let primes = [key.prime1.as_bytes(), key.prime2.as_bytes()];
+        fn refused(
+            exponent: &[u8],
+            modulus: Option<&[u8]>,
+            private: Option<&[u8]>,
+            primes: Option<[&[u8]; 2]>,
+        ) -> bool {
+            completed(RsaSize::Rsa1024, exponent, Known { modulus, private, primes }).is_err()
+        }
+        assert!(refused(exponent, Some(modulus), None, None) && refused(exponent, None, Some(private), None));
+        assert!(refused(&[3], Some(modulus), Some(private), None), "an exponent of another key");
+        let changed = |number: &[u8], at: usize, bits: u8| {
+            let mut changed = number.to_vec();
+            changed[at] ^= bits;
+            changed
+        };
+        for at in [0, 60, 127] {
+            for bits in [1, 2, 0x80, 0xff] {
+                let (other, odd) = (changed(private, at.min(private.len() - 1), bits), changed(modulus, at, bits));
+                assert!(refused(exponent, Some(modulus), Some(&other), None), "private exponent, byte {at}");
+                assert!(refused(exponent, Some(modulus), Some(&other), Some(primes)), "the same with primes");
+                assert!(refused(exponent, Some(&odd), Some(private), None), "modulus, byte {at}");
+                assert!(refused(exponent, Some(&odd), None, Some(primes)), "the same with primes");
+            }
+        }
+        for number in [&[][..], &[0], &[1], &[2], modulus, &[0xfe; 64], &[0xff; 65], &[0xff; 129]] {
+            assert!(refused(exponent, None, None, Some([number, primes[1]])));
+            assert!(number == modulus || refused(exponent, Some(number), Some(private), None));
+            assert!(refused(number, None, None, Some(primes)));
+            assert!(refused(exponent, Some(modulus), Some(number), None));
+        }
+        assert!(refused(exponent, None, None, Some([primes[0], primes[0]])), "equal primes");
+        let other = completed(RsaSize::Rsa2048, exponent, Known { primes: Some(primes), ..Known::default() });
+        assert_eq!(other.err(), Some(KeyProblem::Parameters));
     }
 
     #[test]

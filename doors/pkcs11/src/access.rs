@@ -4,10 +4,12 @@ use std::sync::Arc;
 
 use cryptoki_sys::*;
 
+use crate::attributes::{Attributes, rules};
 use crate::key::Key;
 use crate::library::Library;
 use crate::mechanisms::Mechanism;
 use crate::objects::{Home, Object};
+use crate::operations::random;
 use crate::rv::{Result, Rv, fail};
 use crate::session::Session;
 use crate::slot::{Login, Slot};
@@ -127,19 +129,27 @@ pub(crate) fn may_write(library: &Library, session: &Session, on_token: bool, is
     Ok(())
 }
 
-/// Keeps a new object: in the token or for the session, as its attributes say.
+/// Random bytes of an object's `CKA_UNIQUE_ID`, which nobody draws twice.
+const UNIQUE_ID_LEN: usize = 16;
+
+/// Keeps a new object, under a name of its own (`CKA_UNIQUE_ID`): in the token or for the session, as its attributes say.
 ///
 /// # Errors
-/// Those of [`may_write`] and of [`crate::store::Token::insert`].
+/// Those of [`rules::check_check_value`], of [`may_write`] and of [`crate::store::Token::insert`].
 pub(crate) fn keep(
     library: &Library,
     session: &Session,
     handle: CK_SESSION_HANDLE,
-    attributes: crate::attributes::Attributes,
+    mut attributes: Attributes,
     key: Option<Key>,
 ) -> Result<CK_OBJECT_HANDLE> {
     let on_token = attributes.is_set(CKA_TOKEN);
     may_write(library, session, on_token, attributes.is_set(CKA_PRIVATE))?;
+    rules::check_check_value(&attributes, key.as_ref())?;
+    let mut number = [0; UNIQUE_ID_LEN];
+    random(&library.mill, &mut number)?;
+    let digits: String = number.iter().map(|byte| format!("{byte:02x}")).collect();
+    attributes.set(CKA_UNIQUE_ID, digits.as_bytes());
     let home = if on_token {
         Home::Token(slot_of(library, session)?.token.insert(&attributes, key.as_ref())?)
     } else {

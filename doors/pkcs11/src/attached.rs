@@ -87,7 +87,9 @@ impl Attached {
             }
             let number = numbered(&format!("{:?} {} {name}", key.class, key.kind));
             // On several tokens, or another key of the same name: the first token's is meant, and the mill uses no other.
-            if let (Entry::Vacant(place), Some((attributes, key))) = (found.entry(number), of_key(mill, key, &name)?) {
+            if let (Entry::Vacant(place), Some((attributes, key))) =
+                (found.entry(number), of_key(mill, key, &name, number)?)
+            {
                 place.insert(Stored { id: number, attributes, key: Some(key) });
             }
         }
@@ -95,7 +97,7 @@ impl Attached {
             let id: String = certificate.id.iter().map(|byte| format!("{byte:02x}")).collect();
             let number = numbered(&format!("Certificate {id} {}", certificate.label));
             if let Entry::Vacant(place) = found.entry(number) {
-                place.insert(Stored { id: number, attributes: of_certificate(certificate)?, key: None });
+                place.insert(Stored { id: number, attributes: of_certificate(certificate, number)?, key: None });
             }
         }
         Ok(found.into_values().collect())
@@ -120,7 +122,7 @@ fn shape_of(suites: &[Suite]) -> Option<KeyShape> {
 
 /// The object of a key; none for what operations here do not take, and for pairs whose public half the token does not tell: nothing that
 /// such a key signs could be verified.
-fn of_key(mill: &Mill, report: &KeyReport, name: &str) -> Result<Option<(Attributes, Key)>> {
+fn of_key(mill: &Mill, report: &KeyReport, name: &str, number: u64) -> Result<Option<(Attributes, Key)>> {
     let Some(shape) = shape_of(&report.suites) else { return Ok(None) };
     let (mut implied, key) = match (report.class, &report.public) {
         (KeyClass::Secret, _) => {
@@ -140,7 +142,7 @@ fn of_key(mill: &Mill, report: &KeyReport, name: &str) -> Result<Option<(Attribu
     if report.class != KeyClass::Public {
         keep_in(&mut implied, report);
     }
-    complete(implied).map(|attributes| Some((attributes, key)))
+    complete(implied, number).map(|attributes| Some((attributes, key)))
 }
 
 /// What a key that stays on its token may do, and what it keeps to itself.
@@ -169,7 +171,7 @@ fn keep_in(implied: &mut Attributes, report: &KeyReport) {
     }
 }
 
-fn of_certificate(report: &CertificateReport) -> Result<Attributes> {
+fn of_certificate(report: &CertificateReport, number: u64) -> Result<Attributes> {
     let mut implied = Attributes::default();
     implied.set_number(CKA_CLASS, CKO_CERTIFICATE);
     implied.set_number(CKA_CERTIFICATE_TYPE, CKC_X_509);
@@ -177,11 +179,12 @@ fn of_certificate(report: &CertificateReport) -> Result<Attributes> {
     implied.set(CKA_ID, &report.id);
     implied.set(CKA_SUBJECT, &report.subject);
     implied.set(CKA_VALUE, &report.value);
-    complete(implied)
+    complete(implied, number)
 }
 
 /// With what every object of a token has that is not ours to change.
-fn complete(mut implied: Attributes) -> Result<Attributes> {
+fn complete(mut implied: Attributes, number: u64) -> Result<Attributes> {
+    implied.set(CKA_UNIQUE_ID, format!("{number:016x}").as_bytes());
     implied.set_flag(CKA_TOKEN, true);
     implied.set_flag(CKA_MODIFIABLE, false);
     implied.set_flag(CKA_DESTROYABLE, false);

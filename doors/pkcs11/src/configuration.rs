@@ -107,7 +107,7 @@ impl Configuration {
                 return Err(Problem("pin_key: the keystore is closed when tokens are opened".to_owned()));
             }
         };
-        let opening = section.opening(&self.folder, pin, || Ok::<_, Problem>(self.host()?))?;
+        let opening = section.opening(&self.folder, pin, || self.host())?;
         ciphermill_token::open(opening).map_err(|error| problem(&error))
     }
 

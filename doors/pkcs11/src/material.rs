@@ -8,6 +8,7 @@ use ciphermill_pairs::der::{
     BIT_STRING, Elements, INTEGER, OBJECT_IDENTIFIER, OCTET_STRING, RsaParts, SEQUENCE, ec, element, only, rsa, trimmed,
 };
 use ciphermill_pairs::dh;
+use ciphermill_pairs::rsa::{Known, completed};
 use cryptoki_sys::*;
 use zeroize::Zeroizing;
 
@@ -345,7 +346,7 @@ pub(crate) fn key_of(mill: &Mill, mut attributes: Attributes) -> Result<(Attribu
     let kind = attributes.number(CKA_KEY_TYPE);
     let (shape, form, bytes) = match (class, kind) {
         (CKO_SECRET_KEY, Some(kind)) => secret(&mut attributes, kind)?,
-        (CKO_PRIVATE_KEY, Some(kind)) => private(&attributes, kind)?,
+        (CKO_PRIVATE_KEY, Some(kind)) => private(&mut attributes, kind)?,
         (CKO_PUBLIC_KEY, Some(kind)) => match public(&mut attributes, kind)? {
             Some(found) => found,
             None => return Ok((attributes, None)),
@@ -396,24 +397,9 @@ fn secret(attributes: &mut Attributes, kind: CK_KEY_TYPE) -> Result<Found> {
     Ok((shape, KeyForm::Secret, bytes))
 }
 
-fn private(attributes: &Attributes, kind: CK_KEY_TYPE) -> Result<Found> {
+fn private(attributes: &mut Attributes, kind: CK_KEY_TYPE) -> Result<Found> {
     let (shape, bytes) = match kind {
-        CKK_RSA => {
-            let modulus = part(attributes, CKA_MODULUS)?;
-            let size = rsa_size(modulus)?;
-            let halves = [CKA_PRIME_1, CKA_PRIME_2, CKA_EXPONENT_1, CKA_EXPONENT_2, CKA_COEFFICIENT];
-            let mut numbers: [&[u8]; 5] = [&[]; 5];
-            for (place, kind) in numbers.iter_mut().zip(halves) {
-                *place = part(attributes, kind)?;
-            }
-            let parts = RsaParts {
-                modulus,
-                exponent: part(attributes, CKA_PUBLIC_EXPONENT)?,
-                private: part(attributes, CKA_PRIVATE_EXPONENT)?,
-                halves: numbers,
-            };
-            (KeyShape::Rsa(size), rsa(size, &parts).private)
-        }
+        CKK_RSA => rsa_private_of(attributes)?,
         CKK_EC | CKK_EC_EDWARDS | CKK_EC_MONTGOMERY => {
             let shape = curve_of(part(attributes, CKA_EC_PARAMS)?)?;
             let value = part(attributes, CKA_VALUE)?;
@@ -438,6 +424,47 @@ fn private(attributes: &Attributes, kind: CK_KEY_TYPE) -> Result<Found> {
         _ => return fail(CKR_ATTRIBUTE_VALUE_INVALID),
     };
     Ok((shape, KeyForm::Private, bytes))
+}
+
+/// A private key of RSA of all its numbers, or of the primes or the exponents alone, of which the others are computed (PKCS#11 3.2, 6.1.3: which
+/// parts are wanted is each token's business). Those that are given have to be those that are computed.
+fn rsa_private_of(attributes: &mut Attributes) -> Result<(KeyShape, Zeroizing<Vec<u8>>)> {
+    let exponent = part(attributes, CKA_PUBLIC_EXPONENT)?;
+    let (modulus, private) = (attributes.get(CKA_MODULUS), attributes.get(CKA_PRIVATE_EXPONENT));
+    let primes = attributes.get(CKA_PRIME_1).zip(attributes.get(CKA_PRIME_2));
+    let halves = [CKA_PRIME_1, CKA_PRIME_2, CKA_EXPONENT_1, CKA_EXPONENT_2, CKA_COEFFICIENT];
+    let given = halves.map(|kind| attributes.get(kind));
+    if let (Some(modulus), Some(private), [Some(p), Some(q), Some(dp), Some(dq), Some(inverse)]) =
+        (modulus, private, given)
+    {
+        let size = rsa_size(modulus)?;
+        let parts = RsaParts { modulus, exponent, private, halves: [p, q, dp, dq, inverse] };
+        return Ok((KeyShape::Rsa(size), rsa(size, &parts).private));
+    }
+    let size = match (modulus, primes) {
+        (Some(modulus), _) => rsa_size(modulus)?,
+        (None, Some((p, _))) => {
+            let wanted = 2 * trimmed(p).len();
+            RsaSize::ALL.into_iter().find(|size| size.len() == wanted).ok_or(Rv(CKR_KEY_SIZE_RANGE))?
+        }
+        (None, None) => return fail(CKR_TEMPLATE_INCOMPLETE),
+    };
+    if primes.is_none() && private.is_none() {
+        return fail(CKR_TEMPLATE_INCOMPLETE);
+    }
+    let known = Known { modulus, private, primes: primes.map(|(p, q)| [p, q]) };
+    let pair = completed(size, exponent, known).or(fail(CKR_ATTRIBUTE_VALUE_INVALID))?;
+    let numbers = rsa_private(&pair.private).ok_or(Rv(CKR_GENERAL_ERROR))?;
+    let computed = numbers.iter().skip(3);
+    // With the primes their order is known.
+    if primes.is_some()
+        && given.iter().zip(computed).any(|(given, made)| given.is_some_and(|given| trimmed(given) != *made))
+    {
+        return fail(CKR_ATTRIBUTE_VALUE_INVALID);
+    }
+    let modulus = numbers[0].to_vec();
+    attributes.set(CKA_MODULUS, &modulus);
+    Ok((KeyShape::Rsa(size), pair.private))
 }
 
 fn exactly(bytes: &[u8], len: usize) -> Result<Zeroizing<Vec<u8>>> {

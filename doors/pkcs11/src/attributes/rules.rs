@@ -6,6 +6,7 @@ use zeroize::Zeroizing;
 use crate::attributes::{Attributes, Template};
 use crate::key::Key;
 use crate::material;
+use crate::operations::check_value;
 use crate::rv::{Result, Rv, fail};
 
 /// How an object comes to be.
@@ -84,6 +85,7 @@ const EMPTY: Option<&'static [u8]> = Some(&[]);
 
 static RULES: &[Rule] = &[
     rule(CKA_CLASS, ALL, Shape::Number, Set::Once, None),
+    rule(CKA_UNIQUE_ID, ALL, Shape::Bytes, Set::Never, None),
     rule(CKA_TOKEN, ALL, Shape::Flag, Set::Copying, NO),
     rule(CKA_PRIVATE, HIDDEN, Shape::Flag, Set::CopyingRises, YES),
     rule(CKA_PRIVATE, DATA | CERTIFICATE | PUBLIC, Shape::Flag, Set::CopyingRises, NO),
@@ -368,8 +370,26 @@ pub(crate) fn readable(
     if let Some(value) = attributes.get(kind) {
         return Ok(Zeroizing::new(value.to_vec()));
     }
-    let value = key.and_then(|key| material::value_of(key, kind));
+    let value = match (kind, key) {
+        (CKA_CHECK_VALUE, Some(key)) => check_value(key)?,
+        (_, Some(key)) => material::value_of(key, kind),
+        (_, None) => None,
+    };
     value.ok_or(Rv(CKR_ATTRIBUTE_TYPE_INVALID))
+}
+
+/// Whether the check value that a template gave is the key's. An empty one says that the object is to have none (PKCS#11 3.2, 4.10.2).
+///
+/// # Errors
+/// `CKR_ATTRIBUTE_VALUE_INVALID`, also where the module knows none for keys of that type; those of the mill.
+pub(crate) fn check_check_value(attributes: &Attributes, key: Option<&Key>) -> Result<()> {
+    match (attributes.get(CKA_CHECK_VALUE), key) {
+        (None | Some([]), _) | (_, None) => Ok(()),
+        (Some(given), Some(key)) => match check_value(key)? {
+            Some(value) if value.as_slice() == given => Ok(()),
+            _ => fail(CKR_ATTRIBUTE_VALUE_INVALID),
+        },
+    }
 }
 
 /// Whether an object has all attributes of a template. What may not be read matches nothing.

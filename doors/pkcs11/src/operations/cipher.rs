@@ -438,6 +438,8 @@ impl Drop for Cipher {
             self.key.value.keep_bound(bound);
         }
         if let Parts::Chained { waiting } = &mut self.parts {
+            // What has waited and gone on lies behind what waits now.
+            waiting.resize(waiting.inline_size(), 0);
             waiting.zeroize();
         }
     }

@@ -1,5 +1,6 @@
 //! What sessions have under way: ciphers, signatures, MACs and digests, in one call or in parts, and what is done with keys.
 
+mod check;
 mod cipher;
 pub(crate) mod derive;
 mod digest;
@@ -13,6 +14,7 @@ use ciphermill::{Mill, One, OneDone};
 use ciphermill_contract::{Direction, KeyId, Suite};
 use zeroize::Zeroizing;
 
+pub(crate) use check::check_value;
 pub(crate) use cipher::Cipher;
 pub(crate) use digest::{Hasher, STATE_LEN, Saved};
 pub(crate) use message::Message;
@@ -61,4 +63,25 @@ struct Buffers<'d> {
     data: &'d mut [u8],
     input_len: usize,
     tag: &'d mut [u8],
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_kept_moves_only_by_way_of_a_copy_that_is_as_long_as_it_has_to_be() {
+        let (mut kept, mut expected) = (Zeroizing::new(Vec::new()), Vec::new());
+        for len in [0_usize, 1, 5, 31, 32, 33, 1000, 1] {
+            let part: Vec<u8> = (0..len).map(|byte| byte as u8).collect();
+            let fits = kept.capacity() - kept.len() >= len;
+            let before = kept.as_ptr();
+            keep(&mut kept, &part);
+            expected.extend_from_slice(&part);
+            assert_eq!(*kept, expected);
+            // A vector that grew by itself would not have asked for a power of two, and its old place would not have been wiped.
+            assert_eq!(kept.as_ptr() == before, fits);
+            assert!(kept.is_empty() || kept.capacity().is_power_of_two());
+        }
+    }
 }

@@ -249,20 +249,22 @@ impl Common {
     }
 
     /// The block that the primitive of RSA signs; `None` for what is no number of the right size.
-    fn rsa_block(&self, taken: &[u8]) -> Result<Vec<u8>> {
-        match self.scheme {
-            Scheme::RsaPkcs1(size, Some(digest)) => rsa::pkcs1(size, &rsa::digest_info(digest, taken)?),
-            Scheme::RsaPkcs1(size, None) => rsa::pkcs1(size, taken),
-            Scheme::RsaPss(size, pss) => rsa::pss(self.mill(), size, pss, taken),
+    fn rsa_block(&self, taken: &[u8]) -> Result<Zeroizing<Vec<u8>>> {
+        // What applications encode themselves is the message as a whole.
+        let block = match self.scheme {
+            Scheme::RsaPkcs1(size, Some(digest)) => rsa::pkcs1(size, &rsa::digest_info(digest, taken)?)?,
+            Scheme::RsaPkcs1(size, None) => rsa::pkcs1(size, taken)?,
+            Scheme::RsaPss(size, pss) => rsa::pss(self.mill(), size, pss, taken)?,
             Scheme::RsaRaw(size) => {
                 // Zeros before a shorter number, as everybody has it.
                 let Some(zeros) = size.len().checked_sub(taken.len()) else { return fail(CKR_DATA_LEN_RANGE) };
-                let mut block = vec![0; zeros];
-                block.extend_from_slice(taken);
-                Ok(block)
+                let mut block = vec![0; size.len()];
+                block[zeros..].copy_from_slice(taken);
+                block
             }
-            _ => fail(CKR_MECHANISM_INVALID),
-        }
+            _ => return fail(CKR_MECHANISM_INVALID),
+        };
+        Ok(Zeroizing::new(block))
     }
 }
 

@@ -406,7 +406,11 @@ impl Token {
             }
             (Body::Sealed(_), None) => return Ok(None),
         };
-        let attributes = text::decode(&plain).ok_or(Rv(CKR_DEVICE_ERROR))?;
+        let mut attributes = text::decode(&plain).ok_or(Rv(CKR_DEVICE_ERROR))?;
+        if attributes.get(CKA_UNIQUE_ID).is_none() {
+            // Kept before objects had names of their own: its number stays as well.
+            attributes.set(CKA_UNIQUE_ID, format!("{:016x}", kept.number).as_bytes());
+        }
         let (attributes, key) = match (&kept.entry, opened) {
             (Some(name), Some(opened)) => {
                 let Ok(record) = opened.keystore.current(name) else { return Ok(None) };
@@ -582,5 +586,6 @@ fn completed(known: Attributes, name: &str, is_extractable: bool) -> Result<Attr
     implied.set_flag(CKA_EXTRACTABLE, is_extractable);
     implied.set(CKA_LABEL, name.as_bytes());
     implied.set(CKA_ID, name.as_bytes());
+    implied.set(CKA_UNIQUE_ID, format!("{:016x}", number_of(name, false)).as_bytes());
     rules::complete(&Template::default(), Origin::Other, &implied)
 }

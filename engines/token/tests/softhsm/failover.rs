@@ -232,7 +232,7 @@ fn what_is_no_host_opens_nothing_and_stays_no_process() {
             let arguments = arguments.iter().map(|one| (*one).to_owned()).collect();
             let host = Some(Host { program: program.into(), arguments });
             let opened = ciphermill_token::open(Opening { host, ..hosted("one", "one") });
-            opened.err().expect("no token").to_string()
+            opened.expect_err("no token").to_string()
         };
         assert!(with("/nonexistent/host", &[]).contains("/nonexistent/host"));
         for (program, arguments) in [("true", &[][..]), ("cat", &[]), ("sh", &["-c", "head -c 20 /dev/zero >&0"])] {
