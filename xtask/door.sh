@@ -1,14 +1,15 @@
-#!/bin/sh
+#!/usr/bin/env bash
 # Builds what programs load, below PREFIX (target/openssl, target/pkcs11): `openssl`, the provider, and a configuration that loads it beside
 # `default`; or `pkcs11`, the PKCS#11 module, under the name that programs are told.
 # PROFILE=dev takes the one that `make test` has built, which a second build for itself would take minutes.
-set -eu
+set -euo pipefail
 cd "$(dirname "$0")/.."
 
 door=${1:-}
 case $door in
-openssl) name=ciphermill.so ;;
-pkcs11) name=libciphermill-pkcs11.so ;;
+openssl) name=ciphermill.so also=() ;;
+# With the program that runs the modules of attached tokens.
+pkcs11) name=libciphermill-pkcs11.so also=(-p ciphermill-token) ;;
 *) echo "usage: $0 openssl|pkcs11" >&2 && exit 2 ;;
 esac
 case ${PREFIX:=target/$door} in
@@ -16,7 +17,7 @@ case ${PREFIX:=target/$door} in
 *) PREFIX=$PWD/$PREFIX ;;
 esac
 case ${PROFILE:=release} in
-release) built=release && cargo build --release --locked -p "ciphermill-$door" ;;
+release) built=release && cargo build --release --locked -p "ciphermill-$door" "${also[@]}" ;;
 # Tests have it where their dependencies are; beside their folder it is only when it was built for itself.
 dev) built=debug/deps && cargo test --workspace --locked --no-run ;;
 *) echo "PROFILE is release or dev, not $PROFILE" >&2 && exit 1 ;;
@@ -26,6 +27,9 @@ install -d "$PREFIX"
 install -m 755 "${CARGO_TARGET_DIR:-target}/$built/libciphermill_$door.so" "$PREFIX/$name.new"
 mv "$PREFIX/$name.new" "$PREFIX/$name"
 if [ "$door" = pkcs11 ]; then
+    host=ciphermill-token-host
+    install -m 755 "${CARGO_TARGET_DIR:-target}/${built%/deps}/$host" "$PREFIX/$host.new"
+    mv "$PREFIX/$host.new" "$PREFIX/$host"
     echo "the module is $PREFIX/$name; \`ciphermill pkcs11 install\` has p11-kit load it"
     exit
 fi

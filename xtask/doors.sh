@@ -7,7 +7,7 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 programs=(openssl clients nginx apache haproxy keystore postgres openssh)
-programs+=(pkcs11-tool pkcs11-gnutls pkcs11-nss pkcs11-openssh pkcs11-engine pkcs11-java pkcs11-python)
+programs+=(pkcs11-tool pkcs11-metaslot pkcs11-gnutls pkcs11-nss pkcs11-openssh pkcs11-engine pkcs11-java pkcs11-python)
 [ "${1:-}" != all ] || programs+=(evp-tests openssl-newer measure-haproxy measure-nginx measure-openssh)
 if [ "${PROFILE:-release}" = release ]; then
     cargo build --release --locked -p ciphermill-openssl --example handshakes

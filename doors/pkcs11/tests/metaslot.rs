@@ -1,6 +1,7 @@
 //! The metaslot: a keystore and two tokens of SoftHSM with the same keys, each in a process of its own.
 #![allow(unsafe_code, reason = "the module is called as C calls it")]
 #![allow(clippy::macro_metavars_in_unsafe, reason = "arguments are pointers of the test's own")]
+#![allow(clippy::expect_used, reason = "helpers of tests may stop at once, as tests do")]
 
 mod common;
 
