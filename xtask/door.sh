@@ -17,7 +17,7 @@ case ${PREFIX:=target/$door} in
 *) PREFIX=$PWD/$PREFIX ;;
 esac
 case ${PROFILE:=release} in
-release) built=release && cargo build --release --locked -p "ciphermill-$door" "${also[@]}" ;;
+release) built=release && cargo build --release --locked -p "ciphermill-$door" ${also[@]+"${also[@]}"} ;;
 # Tests have it where their dependencies are; beside their folder it is only when it was built for itself.
 dev) built=debug/deps && cargo test --workspace --locked --no-run ;;
 *) echo "PROFILE is release or dev, not $PROFILE" >&2 && exit 1 ;;

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # OpenSC's pkcs11-tool and OpenSSH with the metaslot: keys of two tokens of SoftHSM by way of our module, compared with OpenSSL.
 program=pkcs11-metaslot
+MODULES=ciphermill
 # shellcheck source=xtask/doors/pkcs11-module.sh
 . "$(dirname "${BASH_SOURCE[0]}")/pkcs11-module.sh"
 [ -n "$theirs" ] || lacks 'SoftHSM, whose tokens are attached (apt-get install softhsm2)'
@@ -54,8 +55,9 @@ check() {
     cmp "$scratch/short" "$scratch/decrypted"
     ok 'what OpenSSL encrypted'
     by_metaslot --keypairgen --key-type EC:prime256v1 --id 03 --label own >>"$scratch/pkcs11-tool.log"
-    as_user --list-objects --type privkey
-    grep -q own "$scratch/pkcs11-tool.log"
+    limited pkcs11-tool --module "$module" --token-label mill --login --pin "$pin" --list-objects --type privkey >"$scratch/own.log" 2>&1
+    grep -q 'label: *own' "$scratch/own.log"
+    expect "none of the tokens' keys in the keystore's slot" [ "$(grep -c 'Private Key Object' "$scratch/own.log")" = 1 ]
     ok 'a pair that the metaslot makes, in the keystore'
     command -v ssh-keygen >/dev/null || { omitted 'ssh-keygen is not installed' && return; }
     chmod 600 "$scratch"/*.key

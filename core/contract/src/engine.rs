@@ -3,6 +3,8 @@
 //! Control plane ([`Engine`]) and data plane ([`EngineQueue`]) are different types. There is one indirect call per
 //! batch, none per operation.
 
+use core::time::Duration;
+
 use crate::batch::CheckedBatch;
 use crate::capability::{Capability, EngineKind};
 use crate::columns::CheckedColumns;
@@ -43,6 +45,12 @@ pub trait Engine: Send + Sync {
     /// Whether it takes keys' bytes. One that does not has keys by reference alone, and cannot be asked for known answers.
     fn takes_key_bytes(&self) -> bool {
         true
+    }
+
+    /// How long one operation may take before whoever waits for it goes elsewhere, however fast it was predicted to be; none for engines that
+    /// the mill's own limits suit.
+    fn patience(&self) -> Option<Duration> {
+        None
     }
 
     /// Zeroed memory of `len` bytes that the engine's device reaches by itself, if there is some at hand: it can leave

@@ -88,6 +88,11 @@ impl Configuration {
         Ok(configuration)
     }
 
+    /// Whether tokens of other modules are attached.
+    pub(crate) fn has_tokens(&self) -> bool {
+        !self.tokens.is_empty()
+    }
+
     /// Opens the tokens. One that does not open is left out, with a line on standard error: what else there is works without it.
     pub(crate) fn open_tokens(&self) -> Vec<OpenToken> {
         let open = |section: &TokenSection| {

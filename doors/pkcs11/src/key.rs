@@ -53,11 +53,19 @@ pub(crate) struct KeyValue {
     mill: Mill,
     form: KeyForm,
     bytes: SecretBytes,
-    /// The public half of a key that is a name.
-    half: Option<Box<[u8]>>,
+    /// What is known of a key that is a name.
+    named: Option<Named>,
     id: OnceLock<KeyId>,
     /// Handles that operations have left for the next ones: opening one costs more than a short operation.
     bounds: Bounds,
+}
+
+/// What is known of a key that tokens have.
+struct Named {
+    /// The public half of a pair.
+    half: Option<Box<[u8]>>,
+    /// Whether tokens raise numbers with it: then messages are hashed and padded here, as with keys that are here.
+    raises: bool,
 }
 
 /// Handles that nobody uses at the moment.
@@ -82,21 +90,21 @@ impl KeyValue {
     /// # Errors
     /// `CKR_DEVICE_MEMORY` where no locked memory is left.
     pub(crate) fn new(mill: &Mill, form: KeyForm, bytes: &[u8]) -> Result<Arc<KeyValue>> {
-        KeyValue::with_half(mill, form, bytes, None)
+        KeyValue::of(mill, form, bytes, None)
     }
 
-    /// A key of this name on tokens of the mill: of a pair that with this public half.
+    /// A key of this name on tokens of the mill: of a pair that with this public half. `raises` says whether they offer RSA without padding.
     ///
     /// # Errors
     /// As [`KeyValue::new`].
-    pub(crate) fn by_name(mill: &Mill, name: &str, half: Option<&[u8]>) -> Result<Arc<KeyValue>> {
-        KeyValue::with_half(mill, KeyForm::Reference, name.as_bytes(), half)
+    pub(crate) fn by_name(mill: &Mill, name: &str, half: Option<&[u8]>, raises: bool) -> Result<Arc<KeyValue>> {
+        KeyValue::of(mill, KeyForm::Reference, name.as_bytes(), Some(Named { half: half.map(Box::from), raises }))
     }
 
-    fn with_half(mill: &Mill, form: KeyForm, bytes: &[u8], half: Option<&[u8]>) -> Result<Arc<KeyValue>> {
+    fn of(mill: &Mill, form: KeyForm, bytes: &[u8], named: Option<Named>) -> Result<Arc<KeyValue>> {
         let bytes = SecretBytes::from_slice(bytes).map_err(|_| Rv(CKR_DEVICE_MEMORY))?;
-        let (half, id, bounds) = (half.map(Box::from), OnceLock::new(), Bounds::default());
-        Ok(Arc::new(KeyValue { mill: mill.clone(), form, bytes, half, id, bounds }))
+        let (id, bounds) = (OnceLock::new(), Bounds::default());
+        Ok(Arc::new(KeyValue { mill: mill.clone(), form, bytes, named, id, bounds }))
     }
 
     pub(crate) fn form(&self) -> KeyForm {
@@ -105,6 +113,16 @@ impl KeyValue {
 
     pub(crate) fn bytes(&self) -> &[u8] {
         &self.bytes
+    }
+
+    /// The public half of a key that is a name.
+    pub(crate) fn half(&self) -> Option<&[u8]> {
+        self.named.as_ref()?.half.as_deref()
+    }
+
+    /// Whether RSA is padded where the key is, since that raises no numbers.
+    pub(crate) fn is_padded_elsewhere(&self) -> bool {
+        self.named.as_ref().is_some_and(|named| !named.raises)
     }
 
     pub(crate) fn mill(&self) -> &Mill {
@@ -122,7 +140,7 @@ impl KeyValue {
         }
         let material = KeyMaterial { form: self.form, bytes: &self.bytes };
         let id = self.mill.keys().import(material, KeyPolicy::default())?;
-        if let Some(half) = &self.half {
+        if let Some(half) = self.half() {
             self.mill.keys().tell_public_half(id, half)?;
         }
         let kept = *self.id.get_or_init(|| id);

@@ -8,7 +8,7 @@ use ciphermill::Mill;
 use ciphermill_memory::{Slab, SlotId};
 use cryptoki_sys::{
     CK_SESSION_HANDLE, CK_SLOT_ID, CKR_CRYPTOKI_ALREADY_INITIALIZED, CKR_CRYPTOKI_NOT_INITIALIZED, CKR_GENERAL_ERROR,
-    CKR_SESSION_COUNT, CKR_SESSION_HANDLE_INVALID, CKR_SLOT_ID_INVALID,
+    CKR_NEED_TO_CREATE_THREADS, CKR_SESSION_COUNT, CKR_SESSION_HANDLE_INVALID, CKR_SLOT_ID_INVALID,
 };
 
 use crate::attached::Attached;
@@ -73,9 +73,9 @@ impl Library {
     /// Opens the mill and the tokens.
     ///
     /// # Errors
-    /// `CKR_CRYPTOKI_ALREADY_INITIALIZED`; `CKR_GENERAL_ERROR` for a configuration that cannot be read, with a line on standard error that
+    /// `CKR_CRYPTOKI_ALREADY_INITIALIZED`; `CKR_NEED_TO_CREATE_THREADS` for attached tokens without them; `CKR_GENERAL_ERROR` for a configuration that cannot be read, with a line on standard error that
     /// says what is wrong with it, and where no mill can be opened.
-    pub(crate) fn initialize() -> Result<()> {
+    pub(crate) fn initialize(may_make_threads: bool) -> Result<()> {
         let generation = generation();
         // After a fork the parent's lock may be held for ever, by a thread that the child does not have.
         let _changing = match CHANGING.try_lock() {
@@ -90,6 +90,9 @@ impl Library {
             eprintln!("ciphermill-pkcs11: {problem}");
             Rv(CKR_GENERAL_ERROR)
         })?;
+        if configuration.has_tokens() && !may_make_threads {
+            return fail(CKR_NEED_TO_CREATE_THREADS);
+        }
         let tokens = configuration.open_tokens();
         let mill = configuration.open_mill(&tokens).map_err(|problem| {
             eprintln!("ciphermill-pkcs11: {problem}");

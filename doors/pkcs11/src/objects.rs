@@ -239,7 +239,9 @@ impl Objects {
                 let handle = known.remove(&number).unwrap_or_else(|| self.last.fetch_add(1, Ordering::Relaxed) + 1);
                 let place = objects.entry(handle);
                 // One that is as it was keeps what operations have prepared of its key.
-                if !matches!(&place, Entry::Occupied(known) if known.get().attributes == attributes) {
+                let is_same =
+                    |known: &Object| known.attributes == attributes && same_name(known.key.as_ref(), key.as_ref());
+                if !matches!(&place, Entry::Occupied(known) if is_same(known.get())) {
                     place.insert_entry(Arc::new(Object::new(slot, Home::Token(number), attributes, key)));
                 }
             }
@@ -262,4 +264,10 @@ impl Objects {
         self.changes.fetch_add(1, Ordering::Release);
         done
     }
+}
+
+/// Whether two keys have the same public half where they are names of ones that tokens have; a name may come to mean another key.
+fn same_name(known: Option<&Key>, now: Option<&Key>) -> bool {
+    let half = |key: Option<&Key>| key.and_then(|key| key.value.half().map(<[u8]>::to_vec));
+    half(known) == half(now)
 }

@@ -89,8 +89,8 @@ impl Slot {
 
     /// Logs out, and closes the tokens beside its own.
     pub(crate) fn close(&self) {
-        self.log_out();
         self.attached.iter().for_each(Attached::close);
+        self.log_out();
     }
 
     /// # Errors
@@ -116,15 +116,17 @@ impl Slot {
     /// # Errors
     /// Those of [`Token::objects`].
     pub(crate) fn refresh(&self, number: usize, mill: &Mill, objects: &Objects) -> Result<bool> {
+        // Tokens may take their time: nobody who logs in or out waits for that.
+        let attached = self.attached.as_ref().map_or(0, Attached::state);
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-        let now = (self.token.state(), self.attached.as_ref().map_or(0, Attached::state));
+        let now = (self.token.state(), attached);
         if *seen == Some(now) {
             return Ok(false);
         }
         let with_private = self.login() == Login::User;
         let mut stored = self.token.objects(with_private)?;
         if let Some(attached) = &self.attached {
-            stored.extend(attached.objects(mill, with_private)?);
+            stored.extend(attached.objects(mill, with_private));
         }
         let stored = stored.into_iter().map(|stored| (stored.id, stored.attributes, stored.key)).collect();
         objects.synchronise(number, stored);

@@ -44,7 +44,7 @@ pub(crate) static LIST: CiphermillFunctions = CiphermillFunctions {
 
 /// The library, initialised if it was not.
 fn initialized() -> Result<&'static Library> {
-    match Library::initialize() {
+    match Library::initialize(true) {
         Ok(()) | Err(Rv(CKR_CRYPTOKI_ALREADY_INITIALIZED)) => Library::current(),
         Err(rv) => Err(rv),
     }

@@ -12,7 +12,7 @@ use std::ptr::null_mut;
 use common::calls::{Client, Given, ecdh, gcm};
 use common::{Module, PIN, Template, len, pin};
 use cryptoki::context::{CInitializeArgs, CInitializeFlags, Pkcs11};
-use cryptoki::object::{Attribute, KeyType, ObjectClass};
+use cryptoki::object::{Attribute, CertificateType, KeyType, ObjectClass};
 use cryptoki::session::UserType;
 use cryptoki::types::AuthPin;
 use cryptoki_sys::*;
@@ -38,8 +38,9 @@ fn import(token: &str, key: &[&str]) {
     run("softhsm2-util", &[key, &["--token", token, "--pin", TOKEN_PIN]].concat());
 }
 
-/// Lets the pairs on curves agree, which those that softhsm2-util imports may not.
-fn permit_derivation() {
+/// Adds a certificate and a private public key to each token, and lets the pairs on curves agree, which those that softhsm2-util imports may
+/// not.
+fn complete_tokens() {
     let softhsm = Pkcs11::new(SOFTHSM).expect("loads");
     softhsm.initialize(CInitializeArgs::new(CInitializeFlags::OS_LOCKING_OK)).expect("initialises");
     let slots = softhsm.get_slots_with_initialized_token().expect("slots");
@@ -49,6 +50,20 @@ fn permit_derivation() {
         let wanted = [Attribute::Class(ObjectClass::PRIVATE_KEY), Attribute::KeyType(KeyType::EC)];
         for key in session.find_objects(&wanted).expect("keys") {
             session.update_attributes(key, &[Attribute::Derive(true)]).expect("may be changed");
+        }
+        for (label, is_private) in [("open", false), ("hidden", true)] {
+            // As long as real ones with many names may be, and nothing that is read here.
+            let attributes = [
+                Attribute::Class(ObjectClass::CERTIFICATE),
+                Attribute::CertificateType(CertificateType::X_509),
+                Attribute::Token(true),
+                Attribute::Private(is_private),
+                Attribute::Label(label.into()),
+                Attribute::Id(vec![1]),
+                Attribute::Subject(vec![0x30, 0]),
+                Attribute::Value(vec![0x30; 6000]),
+            ];
+            session.create_object(&attributes).expect("a certificate");
         }
     }
 }
@@ -82,7 +97,7 @@ fn tokens(folder: &Path, more: &str) -> String {
             "[[token]]\nname = \"{token}\"\nmodule = \"{SOFTHSM}\"\nlabel = \"{token}\"\npin_env = \"METASLOT_TEST_PIN\"\n"
         );
     }
-    permit_derivation();
+    complete_tokens();
     text
 }
 
@@ -124,6 +139,11 @@ fn it_shows_the_keystore_and_the_tokens_keys_once_each() {
     let mut private = Template::new();
     private.number(CKA_CLASS, CKO_PRIVATE_KEY);
     assert!(module.find(visitor, &mut private).is_empty(), "nobody is logged in");
+    let mut certificates = Template::new();
+    certificates.number(CKA_CLASS, CKO_CERTIFICATE);
+    let open = module.find(visitor, &mut certificates);
+    assert_eq!(open.len(), 1, "the other is private");
+    assert_eq!(module.value(visitor, open[0], CKA_VALUE), Ok(vec![0x30; 6000]));
     let client = client(&module);
     let own = client.generate(
         &mut Given::none(CKM_AES_KEY_GEN),
@@ -142,6 +162,7 @@ fn it_shows_the_keystore_and_the_tokens_keys_once_each() {
         assert_eq!(the(client, class, label), key, "handles stay");
         assert_eq!(client.value(key, CKA_TOKEN), Ok(vec![1]));
     }
+    assert_eq!(module.find(client.session, &mut certificates).len(), 2);
     assert_eq!(client.value(the(client, CKO_PRIVATE_KEY, "RSA"), CKA_ID), Ok(vec![1]));
     // The keystore's own slot shows what is in it, and no token's keys.
     let alone = module.user();
@@ -156,10 +177,14 @@ fn it_shows_the_keystore_and_the_tokens_keys_once_each() {
 fn what_a_token_has_is_neither_changed_nor_given_out() {
     let module = open();
     let client = client(&module);
-    for (class, label) in [(CKO_PRIVATE_KEY, "RSA"), (CKO_PRIVATE_KEY, "EC"), (CKO_SECRET_KEY, "AES")] {
+    for (class, label) in [
+        (CKO_PRIVATE_KEY, "RSA"),
+        (CKO_PRIVATE_KEY, "EC"),
+        (CKO_SECRET_KEY, "AES"),
+        (CKO_PUBLIC_KEY, "RSA"),
+        (CKO_CERTIFICATE, "open"),
+    ] {
         let key = the(client, class, label);
-        let secret = if label == "RSA" { CKA_PRIVATE_EXPONENT } else { CKA_VALUE };
-        assert_eq!(client.value(key, secret), Err(CKR_ATTRIBUTE_SENSITIVE));
         assert_eq!(call!(module, C_DestroyObject, client.session, key), CKR_ACTION_PROHIBITED);
         let mut changes = Template::new();
         let (at, count) = changes.bytes(CKA_LABEL, b"mine").parts();
@@ -167,6 +192,11 @@ fn what_a_token_has_is_neither_changed_nor_given_out() {
         let mut copy = 0;
         let copied = call!(module, C_CopyObject, client.session, key, null_mut(), 0, &mut copy);
         assert_eq!(copied, CKR_ACTION_PROHIBITED);
+        if !matches!(class, CKO_PRIVATE_KEY | CKO_SECRET_KEY) {
+            continue;
+        }
+        let secret = if label == "RSA" { CKA_PRIVATE_EXPONENT } else { CKA_VALUE };
+        assert_eq!(client.value(key, secret), Err(CKR_ATTRIBUTE_SENSITIVE));
         let wrapping = module.aes(client.session);
         let wrapped = client.wrap(&mut Given::none(CKM_AES_KEY_WRAP_KWP), wrapping, key);
         assert_eq!(wrapped, Err(CKR_KEY_UNEXTRACTABLE));
@@ -270,8 +300,18 @@ fn the_tokens_keys_decrypt_agree_and_encrypt() {
     assert_eq!(client.sign(&mut cmac, same, &text), Ok(signed.clone()));
     assert_eq!(client.verify(&mut cmac, key, &text, &signed), CKR_OK);
     // What no token offers of such a key is refused.
-    let refused = client.cipher(&mut Given::of(CKM_AES_CCM, CK_CCM_PARAMS::default()), key, &text, true);
-    assert!(refused.is_err());
+    let mut nonce = [5; 12];
+    let ccm = CK_CCM_PARAMS {
+        ulDataLen: text.len() as CK_ULONG,
+        pNonce: nonce.as_mut_ptr(),
+        ulNonceLen: 12,
+        pAAD: null_mut(),
+        ulAADLen: 0,
+        ulMACLen: 16,
+    };
+    let mut given = Given::of(CKM_AES_CCM, ccm);
+    assert!(client.cipher(&mut given, same, &text, true).is_ok());
+    assert_eq!(client.cipher(&mut given, key, &text, true), Err(CKR_KEY_FUNCTION_NOT_PERMITTED));
 }
 
 /// The processes that this one has started for tokens and that run.

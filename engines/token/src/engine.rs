@@ -2,6 +2,7 @@
 
 use core::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use ciphermill_contract::error::FaultKind;
 use ciphermill_contract::{
@@ -106,6 +107,10 @@ impl Engine for TokenEngine {
 
     fn takes_key_bytes(&self) -> bool {
         self.token.takes_copies()
+    }
+
+    fn patience(&self) -> Option<Duration> {
+        Some(self.token.patience())
     }
 
     fn queue(&self, _hint: QueueHint) -> Result<Box<dyn EngineQueue>> {

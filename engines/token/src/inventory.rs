@@ -12,8 +12,8 @@ use cryptoki_sys::{
     CKK_GENERIC_SECRET, CKK_RSA, CKO_PRIVATE_KEY, CKO_PUBLIC_KEY, CKO_SECRET_KEY,
 };
 use cryptoki_sys::{
-    CKA_CERTIFICATE_TYPE, CKA_DECRYPT, CKA_DERIVE, CKA_ENCRYPT, CKA_SIGN, CKA_SUBJECT, CKA_VALUE, CKC_X_509,
-    CKO_CERTIFICATE,
+    CKA_ALWAYS_AUTHENTICATE, CKA_CERTIFICATE_TYPE, CKA_DECRYPT, CKA_DERIVE, CKA_ENCRYPT, CKA_PRIVATE, CKA_SIGN,
+    CKA_SUBJECT, CKA_VALUE, CKC_X_509, CKO_CERTIFICATE,
 };
 use serde::{Deserialize, Serialize};
 
@@ -58,10 +58,12 @@ pub struct SlotReport {
 }
 
 /// Keys and certificates of a token that are listed at most.
-const OBJECTS_MAX: usize = 1024;
+pub(crate) const OBJECTS_MAX: usize = 1024;
 
-/// Bytes of a label, an identifier, and of what else an object says of itself, at most: longer ones are cut or left out.
+/// Bytes of a label and of an identifier: longer ones are cut.
 const LABEL_LEN_MAX: usize = 255;
+
+/// Bytes of a certificate and of its subject: longer ones are left out.
 const VALUE_LEN_MAX: usize = 1 << 16;
 
 /// Bytes of all that is listed at most.
@@ -106,6 +108,10 @@ pub struct KeyReport {
     pub extractable: Option<bool>,
     /// Whether it may be given out in clear.
     pub sensitive: Option<bool>,
+    /// Whether only who is logged in may see it.
+    pub private: bool,
+    /// Whether the token asks for the PIN before each use (`CKA_ALWAYS_AUTHENTICATE`), which no engine can give it.
+    pub always_authenticates: bool,
     /// What the token lets it do.
     pub uses: Uses,
     /// Suites of this kind of key; which of them the token offers is not asked.
@@ -122,6 +128,8 @@ pub struct CertificateReport {
     pub label: String,
     /// `CKA_ID`, that of its private key.
     pub id: Vec<u8>,
+    /// Whether only who is logged in may see it.
+    pub private: bool,
     /// `CKA_SUBJECT`: a distinguished name in DER.
     pub subject: Vec<u8>,
     /// `CKA_VALUE`: the certificate in DER.
@@ -153,13 +161,14 @@ mod ordinals {
 }
 
 impl KeyReport {
-    /// The name by which a reference leads to this key; none for a key without label and identifier.
+    /// The name by which a reference leads to this key; none for a key without label and identifier, or with ones that are no names.
     pub fn reference(&self) -> Option<String> {
-        match (&self.id[..], self.label.as_str()) {
-            ([], "") => None,
-            ([], label) => Some(label.to_owned()),
+        let name = match (&self.id[..], self.label.as_str()) {
+            // A label that reads as an identifier would name another key.
+            ([], label) => Some(label.to_owned()).filter(|label| !label.starts_with("id:")),
             (id, _) => Some(id.iter().fold("id:".to_owned(), |text, byte| text + &format!("{byte:02x}"))),
-        }
+        };
+        name.filter(|name| key::name(name.as_bytes()).is_some())
     }
 }
 
@@ -214,15 +223,17 @@ pub(crate) fn list(session: &Session) -> Result<Inventory, CK_RV> {
         [(KeyClass::Private, CKO_PRIVATE_KEY), (KeyClass::Public, CKO_PUBLIC_KEY), (KeyClass::Secret, CKO_SECRET_KEY)]
     {
         for object in of_class(session, name)? {
+            if inventory.keys.len() == OBJECTS_MAX {
+                break;
+            }
             let key = report(session, class, object);
-            if inventory.keys.len() < OBJECTS_MAX && take(&mut room, key.len_max()) {
+            if take(&mut room, key.len_max()) {
                 inventory.keys.push(key);
             }
         }
     }
-    for object in of_class(session, CKO_CERTIFICATE)? {
+    for object in of_class(session, CKO_CERTIFICATE)?.into_iter().take(OBJECTS_MAX) {
         if let Some(certificate) = certificate(session, object)
-            && inventory.certificates.len() < OBJECTS_MAX
             && take(&mut room, certificate.len_max())
         {
             inventory.certificates.push(certificate);
@@ -263,6 +274,8 @@ fn report(session: &Session, class: KeyClass, object: CK_OBJECT_HANDLE) -> KeyRe
         kind: kind.map_or_else(|| other_kind(session, object), |kind| kind.to_string()),
         extractable: session.says(object, CKA_EXTRACTABLE),
         sensitive: session.says(object, CKA_SENSITIVE),
+        private: session.says(object, CKA_PRIVATE) != Some(false),
+        always_authenticates: may(CKA_ALWAYS_AUTHENTICATE),
         uses: Uses {
             sign: may(CKA_SIGN),
             encrypt: may(CKA_ENCRYPT),
@@ -276,11 +289,12 @@ fn report(session: &Session, class: KeyClass, object: CK_OBJECT_HANDLE) -> KeyRe
 
 fn certificate(session: &Session, object: CK_OBJECT_HANDLE) -> Option<CertificateReport> {
     let is_x509 = session.number(object, CKA_CERTIFICATE_TYPE) == Some(CKC_X_509);
-    let value = session.attribute(object, CKA_VALUE).ok().filter(|value| !value.is_empty())?;
-    let subject = session.attribute(object, CKA_SUBJECT).unwrap_or_default().to_vec();
-    let fits = is_x509 && value.len() <= VALUE_LEN_MAX && subject.len() <= VALUE_LEN_MAX;
+    let read = |kind| session.attribute_up_to(object, kind, VALUE_LEN_MAX);
+    let value = read(CKA_VALUE).ok().filter(|value| is_x509 && !value.is_empty())?.to_vec();
+    let subject = read(CKA_SUBJECT).ok()?.to_vec();
     let (label, id) = (label_of(session, object), id_of(session, object));
-    fits.then(|| CertificateReport { label, id, subject, value: value.to_vec() })
+    let private = session.says(object, CKA_PRIVATE) != Some(false);
+    Some(CertificateReport { label, id, private, subject, value })
 }
 
 impl KeyReport {

@@ -50,14 +50,15 @@ impl Module {
     /// # Errors
     /// [`LoadError`].
     pub(crate) fn load(path: &Path) -> Result<Arc<Module>, LoadError> {
-        static LOADED: LazyLock<Mutex<HashMap<PathBuf, Arc<Module>>>> = LazyLock::new(Mutex::default);
-        let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+        static LOADED: LazyLock<Mutex<HashMap<(u32, PathBuf), Arc<Module>>>> = LazyLock::new(Mutex::default);
+        // A child initialises it anew (5.4.1), and takes no turn that a thread of its parent may have for ever.
+        let name = (std::process::id(), path.canonicalize().unwrap_or_else(|_| path.to_owned()));
         let mut loaded = LOADED.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(module) = loaded.get(&path) {
+        if let Some(module) = loaded.get(&name) {
             return Ok(Arc::clone(module));
         }
-        let module = Arc::new(Module::open(&path)?);
-        loaded.insert(path, Arc::clone(&module));
+        let module = Arc::new(Module::open(&name.1)?);
+        loaded.insert(name, Arc::clone(&module));
         Ok(module)
     }
 

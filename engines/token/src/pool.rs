@@ -73,6 +73,8 @@ struct State {
     is_opening: bool,
     /// Whether none is opened before all are closed.
     is_draining: bool,
+    /// Whether none is opened any more, and those that are given back are closed.
+    has_ended: bool,
     /// Connections that there have been.
     count: u64,
     /// Objects that nobody needs, in connections that somebody has.
@@ -116,6 +118,9 @@ impl Pool {
     pub(crate) fn take(&self, open: impl Fn() -> Result<Session, Refusal>) -> Result<Connection, CK_RV> {
         let mut state = self.state();
         loop {
+            if state.has_ended {
+                return Err(CKR_SESSION_CLOSED);
+            }
             if let Some(connection) = state.idle.pop() {
                 state.used.push(connection.number);
                 return Ok(connection);
@@ -154,7 +159,7 @@ impl Pool {
     /// kept connection that nobody needs any more.
     pub(crate) fn put(&self, connection: Connection, fate: Fate, destroy: impl Fn(&Session, u64)) -> Vec<Connection> {
         let mut state = self.state();
-        while fate == Fate::Kept && !state.is_draining {
+        while fate == Fate::Kept && !state.is_draining && !state.has_ended {
             let Some(at) = state.unneeded.iter().position(|(number, _)| *number == connection.number) else {
                 state.used.retain(|number| *number != connection.number);
                 state.idle.push(connection);
@@ -205,8 +210,8 @@ impl Pool {
     /// they are given back.
     pub(crate) fn end(&self) -> Vec<Connection> {
         let mut state = self.state();
-        state.denied = Some(CKR_SESSION_CLOSED);
-        state.is_draining = state.open() != 0;
+        state.has_ended = true;
+        self.changed.notify_all();
         let idle = core::mem::take(&mut state.idle);
         state.used.extend(idle.iter().map(|connection| connection.number));
         idle

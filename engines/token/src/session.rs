@@ -91,8 +91,18 @@ impl Session {
         object: CK_OBJECT_HANDLE,
         kind: CK_ATTRIBUTE_TYPE,
     ) -> Result<Zeroizing<Vec<u8>>, CK_RV> {
+        self.attribute_up_to(object, kind, ATTRIBUTE_LEN_MAX)
+    }
+
+    /// An attribute of at most so many bytes.
+    pub(crate) fn attribute_up_to(
+        &self,
+        object: CK_OBJECT_HANDLE,
+        kind: CK_ATTRIBUTE_TYPE,
+        len_max: usize,
+    ) -> Result<Zeroizing<Vec<u8>>, CK_RV> {
         let ask = self.module.functions().C_GetAttributeValue.ok_or(CKR_FUNCTION_NOT_SUPPORTED)?;
-        let mut value = Zeroizing::new(vec![0_u8; ATTRIBUTE_LEN_MAX]);
+        let mut value = Zeroizing::new(vec![0_u8; len_max]);
         let len = value.len() as CK_ULONG;
         let mut attribute = CK_ATTRIBUTE { type_: kind, pValue: value.as_mut_ptr().cast(), ulValueLen: len };
         // SAFETY: the attribute says where there is room, and for how much.

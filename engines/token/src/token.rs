@@ -6,7 +6,10 @@ use std::sync::{Arc, MutexGuard};
 use std::time::Duration;
 
 use ciphermill_memory::SecretBytes;
-use cryptoki_sys::{CK_OBJECT_HANDLE, CK_RV, CK_SLOT_ID, CKR_PIN_INCORRECT, CKR_TOKEN_NOT_PRESENT};
+use cryptoki_sys::{
+    CK_OBJECT_HANDLE, CK_RV, CK_SLOT_ID, CKF_USER_PIN_FINAL_TRY, CKR_PIN_INCORRECT, CKR_PIN_LOCKED,
+    CKR_TOKEN_NOT_PRESENT,
+};
 
 use crate::failure::Failure;
 use crate::module::{LoadError, Module};
@@ -46,8 +49,8 @@ pub struct Opening {
     pub sessions: usize,
     /// The program that runs the module in a process of its own; none for a module that is loaded into this one.
     pub host: Option<Host>,
-    /// How long a token has for a call in a process of its own, before that process is ended and started again. A module in this process
-    /// cannot be interrupted.
+    /// How long a token has for an operation before it is done elsewhere. A process of its own is ended then and started again; a module in
+    /// this process cannot be interrupted.
     pub patience: Duration,
 }
 
@@ -90,6 +93,9 @@ impl fmt::Display for TokenError {
         match self {
             TokenError::Module(words) => write!(f, "the PKCS#11 module does not load: {words}"),
             TokenError::Call(CKR_TOKEN_NOT_PRESENT) => f.write_str("there is no such token, or more than one"),
+            TokenError::Call(CKR_PIN_LOCKED) => {
+                f.write_str("the PIN is locked, or has one try left, which is not used up here")
+            }
             TokenError::Call(CKR_PIN_INCORRECT) => f.write_str("the PIN is wrong; it is not tried again"),
             TokenError::Call(code) => write!(f, "a PKCS#11 call ended with code {code:#x}"),
         }
@@ -131,6 +137,10 @@ impl Token {
 
     pub(crate) fn takes_copies(&self) -> bool {
         self.opening.copies
+    }
+
+    pub(crate) fn patience(&self) -> Duration {
+        self.opening.patience
     }
 
     pub(crate) fn module(&self) -> &Module {
@@ -201,6 +211,11 @@ impl Token {
         let opened = self.slot().and_then(|slot| Session::open(&self.module, slot));
         let session = opened.map_err(Refusal::of_session)?;
         if let Some(pin) = &self.opening.pin {
+            let flags = self.slot().and_then(|slot| self.module.token_info(slot)).map_or(0, |info| info.flags);
+            if flags & CKF_USER_PIN_FINAL_TRY != 0 {
+                // The last one is left to a person: programs start often, and each tries once.
+                return Err(Refusal::of_login(CKR_PIN_LOCKED));
+            }
             session.login(pin).map_err(Refusal::of_login)?;
         }
         Ok(session)

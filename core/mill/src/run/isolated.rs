@@ -41,7 +41,7 @@ pub(super) fn run_isolated(
     // from then on.
     let pins = Pins::of(lease, copied.batch.ops.iter().map(|op| op.key));
     let (own_slot, own_policy, start) = (Arc::clone(slot), *policy, Instant::now());
-    let timeout = time_allowed(choice.route.predicted_ns, policy);
+    let timeout = time_allowed(choice.route.predicted_ns, batch.len(), slot, policy);
     let came_back = slot.drivers.call(slot.name(), choice.route.predicted_ns, timeout, move |queue| {
         let ran = run_copy(&own_slot, &own_policy, queue, &pins, &mut copied);
         (copied, ran)
@@ -88,7 +88,7 @@ pub(super) fn run_columns_isolated(
     };
     let Ok(mut copied) = columns.to_owned_in(arena) else { return Ok(false) };
     let (own_slot, own_policy, start) = (Arc::clone(slot), *policy, Instant::now());
-    let timeout = time_allowed(choice.route.predicted_ns, policy);
+    let timeout = time_allowed(choice.route.predicted_ns, columns.pending(), slot, policy);
     let name = slot.name();
     let came_back = slot.drivers.call(name, choice.route.predicted_ns, timeout, move |queue| {
         let ran = run_columns_copy(&own_slot, &own_policy, queue, &pins, &mut copied);
@@ -121,11 +121,13 @@ fn fault_of(slot: &EngineSlot, policy: &TrustPolicy, lost: Lost) -> Error {
     Error::fault(slot.name(), kind)
 }
 
-/// How long a caller waits for a batch that should take so many nanoseconds.
-fn time_allowed(predicted_ns: f64, policy: &TrustPolicy) -> Duration {
+/// How long a caller waits for so many operations that should take so many nanoseconds: ten times that, or as long as the engine says that
+/// one may take.
+fn time_allowed(predicted_ns: f64, ops: usize, slot: &EngineSlot, policy: &TrustPolicy) -> Duration {
     let allowed_ns = predicted_ns * f64::from(policy.stall_factor);
     let allowed = Duration::try_from_secs_f64(allowed_ns / 1e9).unwrap_or(STALL_MAX);
-    allowed.clamp(policy.stall_min.min(STALL_MAX), STALL_MAX)
+    let patience = slot.engine.patience().unwrap_or_default().saturating_mul(u32::try_from(ops).unwrap_or(u32::MAX));
+    allowed.max(patience).clamp(policy.stall_min.min(STALL_MAX), STALL_MAX)
 }
 
 /// Keys of operations that run on another thread, kept until these pins are dropped.

@@ -86,6 +86,11 @@ fn of_signatures(
     done: &[&PublicHalf],
     verifier: usize,
 ) -> Result<Vec<Finding>> {
+    let lengths = copied.batch.suite.tag_len(Direction::Decrypt);
+    if done.iter().any(|(index, _)| !lengths.contains(copied.batch.ops[*index].tag_len.into())) {
+        // Of an engine that answers with another length nothing is believed.
+        return Ok(vec![Finding::Wrong; done.len()]);
+    }
     let ask = |(index, _): &&PublicHalf| Op { status: OpStatus::Pending, ..copied.batch.ops[*index] };
     let mut ops: Vec<Op> = done.iter().map(ask).collect();
     let batch = Batch::new(copied.batch.suite, Direction::Decrypt, &mut ops, copied.batch.arena.bytes_mut());
@@ -107,7 +112,6 @@ fn of_numbers(
         Span::new(op.output, op.output_len)
     };
     if done.iter().any(|(index, _)| !suite.input_len(Direction::Encrypt).contains(made(*index).len as usize)) {
-        // Of an engine that answers with another length nothing is believed.
         return Ok(vec![Finding::Wrong; done.len()]);
     }
     let mut arena = wiped(done.iter().map(|(index, _)| u64::from(made(*index).len)).sum())?;
@@ -125,9 +129,11 @@ fn of_numbers(
     }
     let finding = |(op, (index, _)): (&Op, &&PublicHalf)| {
         let given = batch.ops()[copied.from[*index] as usize].input;
-        match Finding::of(op.status) {
-            Finding::Right if arena.bytes()[op.input.range()] != batch.arena()[given.range()] => Finding::Wrong,
-            found => found,
+        match op.status {
+            OpStatus::Done if arena.bytes()[op.input.range()] == batch.arena()[given.range()] => Finding::Right,
+            // A number that is not below the modulus is no answer either.
+            OpStatus::Done | OpStatus::AuthFailed | OpStatus::BadInput(_) => Finding::Wrong,
+            _ => Finding::Unknown,
         }
     };
     Ok(ops.iter().zip(done).map(finding).collect())

@@ -19,6 +19,7 @@ struct Keeper {
     info: EngineInfo,
     capabilities: Vec<Capability>,
     lies: Arc<AtomicBool>,
+    above: Arc<AtomicBool>,
     /// What it tells of its key instead of the public half.
     other_half: Option<Vec<u8>>,
 }
@@ -32,6 +33,8 @@ struct Kept {
 struct KeeperQueue {
     inner: Box<dyn EngineQueue>,
     lies: Arc<AtomicBool>,
+    /// Its lies are numbers above every modulus.
+    above: Arc<AtomicBool>,
 }
 
 impl Keeper {
@@ -39,7 +42,7 @@ impl Keeper {
         let info = EngineInfo { name, kind: EngineKind::Token, parallelism: 1, ..reference().info().clone() };
         let own = if suite[0] == raw()[0] { Directions::DECRYPT } else { Directions::ENCRYPT };
         let capability = Capability::new(suite, Cost::new(0.0, op_ns, 0.0)).directions(own);
-        Keeper { info, capabilities: vec![capability], lies: Arc::clone(lies), other_half: None }
+        Keeper { info, capabilities: vec![capability], lies: Arc::clone(lies), above: Arc::default(), other_half: None }
     }
 }
 
@@ -73,7 +76,11 @@ impl Engine for Keeper {
     }
 
     fn queue(&self, hint: QueueHint) -> Result<Box<dyn EngineQueue>> {
-        Ok(Box::new(KeeperQueue { inner: reference().queue(hint)?, lies: Arc::clone(&self.lies) }))
+        Ok(Box::new(KeeperQueue {
+            inner: reference().queue(hint)?,
+            lies: Arc::clone(&self.lies),
+            above: Arc::clone(&self.above),
+        }))
     }
 }
 
@@ -86,8 +93,12 @@ impl EngineQueue for KeeperQueue {
         if self.lies.load(Ordering::Relaxed) {
             let (ops, arena, _) = batch.parts();
             // In the middle of the second operation's answer.
-            let answer = if suite == raw()[0] { ops[1].output } else { ops[1].tag };
-            arena[answer as usize + 20] ^= 1;
+            let answer = if suite == raw()[0] { ops[1].output } else { ops[1].tag } as usize;
+            if self.above.load(Ordering::Relaxed) {
+                arena[answer..answer + 256].fill(0xff);
+            } else {
+                arena[answer + 20] ^= 1;
+            }
         }
     }
 }
@@ -215,7 +226,11 @@ fn a_token_that_raises_numbers_wrongly_is_left_and_another_does() {
     assert_eq!(raise(&mill), (Ok("first"), vec![OpStatus::Done; 3]));
     bad.store(true, Ordering::Relaxed);
     assert_eq!(raise(&mill), (Ok("second"), vec![OpStatus::Done; 3]));
+    let (good, bad) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(true)));
+    let first = Keeper { above: Arc::clone(&bad), ..Keeper::new("first", raw(), 1.0, &bad) };
+    let again = self::mill([first, Keeper::new("second", raw(), 2.0, &good)]);
+    assert_eq!(raise(&again), (Ok("second"), vec![OpStatus::Done; 3]), "a number above the modulus");
     good.store(true, Ordering::Relaxed);
-    let (_, statuses) = raise(&mill);
+    let (_, statuses) = raise(&again);
     assert!(!statuses[1].is_done(), "both raise it wrongly: {statuses:?}");
 }

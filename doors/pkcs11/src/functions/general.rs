@@ -35,13 +35,14 @@ const fn number(text: &str) -> u8 {
     value
 }
 
-/// What an application says about threads. The module needs locks of the system's kind, and makes no threads.
+/// What an application says about threads: the module needs locks of the system's kind. Returns whether it may make threads, which it does
+/// for attached tokens alone.
 ///
 /// # Safety
 /// There are arguments at `at`, unless it is null.
-unsafe fn check_arguments(at: *mut c_void) -> Result<()> {
+unsafe fn check_arguments(at: *mut c_void) -> Result<bool> {
     if at.is_null() {
-        return Ok(());
+        return Ok(true);
     }
     // SAFETY: by the caller.
     let arguments = unsafe { place(at.cast::<CK_C_INITIALIZE_ARGS>()) }?;
@@ -58,7 +59,9 @@ unsafe fn check_arguments(at: *mut c_void) -> Result<()> {
     ];
     match (given, arguments.flags & CKF_OS_LOCKING_OK != 0) {
         // One thread, or locks as we like them.
-        ([false, false, false, false], _) | ([true, true, true, true], true) => Ok(()),
+        ([false, false, false, false], _) | ([true, true, true, true], true) => {
+            Ok(arguments.flags & CKF_LIBRARY_CANT_CREATE_OS_THREADS == 0)
+        }
         ([true, true, true, true], false) => fail(CKR_CANT_LOCK),
         _ => fail(CKR_ARGUMENTS_BAD),
     }
@@ -66,10 +69,10 @@ unsafe fn check_arguments(at: *mut c_void) -> Result<()> {
 
 functions! {
     /// Opens the mill and the tokens. Locks are those of the operating system; an application that allows only its own is refused
-    /// (`CKR_CANT_LOCK`). A child of a process calls it again.
+    /// (`CKR_CANT_LOCK`), and one that allows no threads where tokens are attached (`CKR_NEED_TO_CREATE_THREADS`). A child of a process calls it
+    /// again.
     fn C_Initialize(arguments: *mut c_void) {
-        check_arguments(arguments)?;
-        Library::initialize()
+        Library::initialize(check_arguments(arguments)?)
     }
 
     /// Closes all sessions and logs out. Calls of other threads that are under way end as they would have.

@@ -83,6 +83,13 @@ pub(crate) struct Oaep {
     pub(crate) label: Vec<u8>,
 }
 
+impl Oaep {
+    /// Whether it is what suites have: one digest, and an empty label.
+    pub(crate) fn is_usual(&self) -> bool {
+        self.digest == self.mgf && self.label.is_empty()
+    }
+}
+
 /// The parameter of ECDH: how the secret becomes a key, what goes into that, and the other's public value.
 #[derive(Debug)]
 pub(crate) struct Ecdh {

@@ -106,6 +106,9 @@ fn suite_and_form(mechanism: &Mechanism, key: &Key) -> Result<(Suite, Form)> {
         (What::KeyWrap(Padded::No), _) => (Suite::Wrap(KeyWrap::Kw(aes()?)), Form::Whole),
         (What::KeyWrap(Padded::Yes), _) => (Suite::Wrap(KeyWrap::Kwp(aes()?)), Form::Whole),
         (What::RsaPkcs1(None), _) => (Suite::PublicEncrypt(PublicEncryption::RsaPkcs1(rsa()?)), Form::Whole),
+        (What::RsaOaep, Parameter::Oaep(oaep)) if key.value.is_padded_elsewhere() && oaep.is_usual() => {
+            (Suite::PublicEncrypt(PublicEncryption::RsaOaep(rsa()?, oaep.digest)), Form::Whole)
+        }
         (What::RsaOaep | What::RsaRaw, _) => (Suite::PublicEncrypt(PublicEncryption::RsaRaw(rsa()?)), Form::Whole),
         (What::ChaCha20 | What::ChaCha20Poly1305, _) => return fail(CKR_KEY_TYPE_INCONSISTENT),
         _ => return fail(CKR_MECHANISM_INVALID),
@@ -117,7 +120,11 @@ impl Cipher {
     /// `CKR_KEY_TYPE_INCONSISTENT`, `CKR_MECHANISM_INVALID`; those of the mill.
     pub(crate) fn init(mechanism: &Mechanism, direction: Direction, key: Key) -> Result<Cipher> {
         let (suite, form) = suite_and_form(mechanism, &key)?;
-        let oaep = if let Parameter::Oaep(oaep) = &mechanism.parameter { Some(Box::new(oaep.clone())) } else { None };
+        let is_primitive = matches!(suite, Suite::PublicEncrypt(PublicEncryption::RsaRaw(_)));
+        let oaep = match &mechanism.parameter {
+            Parameter::Oaep(oaep) if is_primitive => Some(Box::new(oaep.clone())),
+            _ => None,
+        };
         let (iv, aad) = (SmallVec::new(), SmallVec::new());
         let (left, bound, parts) = (u128::MAX, None, Parts::None);
         let mut cipher = Cipher { key, suite, direction, form, iv, aad, left, oaep, bound, parts, begun: None };

@@ -2,7 +2,7 @@
 
 use ciphermill::{Bound, BoundOp, Mill, MultiPart};
 use ciphermill_contract::suite::{Curve, Digest, Mac, RsaSize, SignPadding, Signature};
-use ciphermill_contract::{Direction, Error, KeyForm, Suite};
+use ciphermill_contract::{Direction, Error, Suite};
 use cryptoki_sys::{
     CKR_BUFFER_TOO_SMALL, CKR_DATA_LEN_RANGE, CKR_KEY_TYPE_INCONSISTENT, CKR_MECHANISM_INVALID,
     CKR_MECHANISM_PARAM_INVALID, CKR_SIGNATURE_INVALID, CKR_SIGNATURE_LEN_RANGE,
@@ -93,16 +93,14 @@ fn scheme(mechanism: &Mechanism, key: &Key) -> Result<(Scheme, Option<Digest>)> 
             Parameter::Finished(finished) => Ok((Scheme::Finished(finished), None)),
             _ => fail(CKR_MECHANISM_PARAM_INVALID),
         },
-        // Where the key lies elsewhere, the token pads: not all of them offer the primitive.
-        (What::RsaPkcs1(Some(digest)), KeyShape::Rsa(size)) if is_elsewhere(key, size, SignPadding::Pkcs1, digest) => {
+        (What::RsaPkcs1(Some(digest)), KeyShape::Rsa(size)) if key.value.is_padded_elsewhere() => {
             Ok((Scheme::Message(Signature::Rsa(size, SignPadding::Pkcs1, digest)), None))
         }
-        (What::RsaPss(Some(digest)), KeyShape::Rsa(size)) if is_elsewhere(key, size, SignPadding::Pss, digest) => {
+        (What::RsaPss(Some(digest)), KeyShape::Rsa(size)) if key.value.is_padded_elsewhere() => {
             match mechanism.parameter {
                 Parameter::Pss(pss) if pss.is_usual() => {
                     Ok((Scheme::Message(Signature::Rsa(size, SignPadding::Pss, digest)), None))
                 }
-                Parameter::Pss(pss) => Ok((Scheme::RsaPss(size, pss), Some(digest))),
                 _ => fail(CKR_MECHANISM_PARAM_INVALID),
             }
         }
@@ -136,11 +134,6 @@ fn scheme(mechanism: &Mechanism, key: &Key) -> Result<(Scheme, Option<Digest>)> 
         ) => fail(CKR_KEY_TYPE_INCONSISTENT),
         _ => fail(CKR_MECHANISM_INVALID),
     }
-}
-
-/// Whether a key is a name of one that a token has, and there is a suite that signs with it so.
-fn is_elsewhere(key: &Key, size: RsaSize, padding: SignPadding, digest: Digest) -> bool {
-    key.value.form() == KeyForm::Reference && Suite::Sign(Signature::Rsa(size, padding, digest)).is_listed()
 }
 
 fn takes_digests(curve: Curve) -> bool {

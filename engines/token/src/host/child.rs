@@ -18,8 +18,11 @@ use crate::token::{Host, Opening, TokenError};
 /// How long a process that could not be started, or did not open its token, is left alone. A batch does not start one for each operation.
 const RETRY_AFTER: Duration = Duration::from_millis(50);
 
-/// How long a token has to be opened: libraries of HSMs connect, and PINs are stretched.
-const OPENING: Duration = Duration::from_secs(10);
+/// How long a token has to be opened, or to list what it has: libraries of HSMs connect, and PINs are stretched.
+pub(super) const OPENING: Duration = Duration::from_secs(10);
+
+/// How long a process has for any answer at most.
+const TIMEOUT_MAX: Duration = Duration::from_secs(3600);
 
 /// How long a process that was hung up on has to end by itself.
 const FAREWELL: Duration = Duration::from_millis(100);
@@ -28,6 +31,8 @@ const FAREWELL: Duration = Duration::from_millis(100);
 pub(super) struct Process {
     child: Child,
     socket: UnixStream,
+    /// How long it has for an answer now.
+    timeout: Duration,
     /// Keys that were prepared there, by the numbers of [`super::engine::HostedKey`].
     pub(super) keys: HashMap<u64, u32>,
 }
@@ -71,20 +76,25 @@ impl Process {
         let child = command.spawn().map_err(words)?;
         // With the command goes this process's hold on the other end: a process that dies is noticed.
         drop(command);
-        let mut process = Process { child, socket, keys: HashMap::new() };
+        let mut process = Process { child, socket, timeout: Duration::ZERO, keys: HashMap::new() };
         let opened = process.open(opening)?;
-        let timeout = opening.patience.max(Duration::from_millis(1));
-        process.set_timeout(timeout).map_err(|_| Missing::Lost)?;
+        process.allow(opening.patience).map_err(|_| Missing::Lost)?;
         Ok((process, opened))
     }
 
-    fn set_timeout(&self, timeout: Duration) -> std::io::Result<()> {
-        self.socket.set_read_timeout(Some(timeout))?;
-        self.socket.set_write_timeout(Some(timeout))
+    /// Gives it so long for each answer from now on.
+    pub(super) fn allow(&mut self, timeout: Duration) -> Result<(), Lost> {
+        let timeout = timeout.clamp(Duration::from_millis(1), TIMEOUT_MAX);
+        if timeout != self.timeout {
+            let set = self.socket.set_read_timeout(Some(timeout));
+            set.and_then(|()| self.socket.set_write_timeout(Some(timeout))).map_err(|_| Lost::Gone)?;
+            self.timeout = timeout;
+        }
+        Ok(())
     }
 
     fn open(&mut self, opening: &Opening) -> Result<Opened, Missing> {
-        self.set_timeout(OPENING.max(opening.patience)).map_err(|_| Missing::Lost)?;
+        self.allow(OPENING.max(opening.patience)).map_err(|_| Missing::Lost)?;
         let bytes = self.ask(&Ask::open(opening)).map_err(|_| Missing::Lost)?;
         match wire::read(&bytes).map_err(|_| Missing::Lost)? {
             Answer::Opened { version, takes_key_bytes, claims } => {

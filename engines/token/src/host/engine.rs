@@ -3,6 +3,7 @@
 use core::fmt;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use ciphermill_contract::error::{FaultKind, KeyProblem};
 use ciphermill_contract::{
@@ -13,9 +14,10 @@ use ciphermill_memory::SecretBytes;
 use subtle::ConstantTimeEq;
 use zeroize::Zeroizing;
 
-use super::child::{Denied, Missing, Process, Seat, code};
+use super::child::{Denied, Missing, OPENING, Process, Seat, code};
 use super::wire::{self, Answer, Ask, Lost, Operation, Outcome, REQUEST_LEN, REQUEST_OPS};
-use crate::inventory::Inventory;
+use crate::inventory::{Inventory, OBJECTS_MAX};
+use crate::kind::Kind;
 use crate::token::{Host, Opening, TokenError};
 
 /// What crossing to another process costs: a request, an operation and a byte, in nanoseconds. Measured figures take its place
@@ -105,10 +107,20 @@ impl HostedEngine {
     /// # Errors
     /// [`TokenError`] when its process does not answer, or a call fails.
     pub(crate) fn inventory(&self) -> core::result::Result<Inventory, TokenError> {
-        let ask = |process: &mut Process| match wire::read(&process.ask(&Ask::List)?)? {
-            Answer::Listed(inventory) => Ok(Ok(inventory)),
-            Answer::NotListed(code) => Ok(Err(TokenError::Call(code))),
-            _ => Err(Lost::Nonsense),
+        let patience = self.hosted.opening.patience;
+        let ask = |process: &mut Process| {
+            process.allow(OPENING.max(patience))?;
+            let bytes = process.ask(&Ask::List)?;
+            process.allow(patience)?;
+            match wire::read(&bytes)? {
+                Answer::Listed(mut inventory) => {
+                    inventory.keys.truncate(OBJECTS_MAX);
+                    inventory.certificates.truncate(OBJECTS_MAX);
+                    Ok(Ok(inventory))
+                }
+                Answer::NotListed(code) => Ok(Err(TokenError::Call(code))),
+                _ => Err(Lost::Nonsense),
+            }
         };
         let listed = match self.hosted.with(ask) {
             // A process that has died is found out by being asked: once more with a new one.
@@ -158,6 +170,10 @@ impl Engine for HostedEngine {
         self.takes_key_bytes
     }
 
+    fn patience(&self) -> Option<Duration> {
+        Some(self.hosted.opening.patience)
+    }
+
     fn queue(&self, _hint: QueueHint) -> Result<Box<dyn EngineQueue>> {
         Ok(Box::new(HostedQueue { hosted: Arc::clone(&self.hosted) }))
     }
@@ -195,6 +211,12 @@ impl HostedKey {
             Answer::NotPrepared(problem) => return Ok(Err(problem.error(self.hosted.opening.name, self.suite))),
             _ => return Err(Lost::Nonsense),
         };
+        let tells = (half.is_some(), fingerprint.is_some());
+        let is_secret = Kind::of(self.suite).is_some_and(Kind::is_secret);
+        if self.form == KeyForm::Reference && tells != (!is_secret, is_secret) {
+            // Nothing that it signs could be verified, or its key be known again.
+            return Err(Lost::Nonsense);
+        }
         let known = self.known.get_or_init(|| Known {
             half: half.map(<[u8]>::to_vec),
             fingerprint: fingerprint.map(|bytes| Zeroizing::new(bytes.to_vec())),
@@ -230,7 +252,9 @@ impl EngineQueue for HostedQueue {
             let asked: Vec<(usize, Option<&HostedKey>)> =
                 (at..end).filter(|index| ops[*index].status.is_pending()).map(|index| (index, key_of(index))).collect();
             at = end;
-            let ran = self.hosted.with(|process| run(process, (suite, direction), (ops, arena), &asked));
+            let ran = self
+                .hosted
+                .with(|process| run(process, self.hosted.opening.patience, (suite, direction), (ops, arena), &asked));
             if ran.is_err() {
                 // The process has gone, or the token. What it answered before stays.
                 break;
@@ -255,6 +279,7 @@ fn stretch(ops: &[Op]) -> usize {
 /// Runs operations in a process; those whose key it cannot have fail.
 fn run(
     process: &mut Process,
+    patience: Duration,
     (suite, direction): (Suite, Direction),
     (ops, arena): (&mut [Op], &mut [u8]),
     asked: &[(usize, Option<&HostedKey>)],
@@ -286,8 +311,11 @@ fn run(
     if operations.is_empty() {
         return Ok(());
     }
+    let time = patience.saturating_mul(u32::try_from(operations.len()).unwrap_or(u32::MAX));
     let ask = Ask::Run { suite: suite.ordinal() as u16, encrypts: direction == Direction::Encrypt, operations };
+    process.allow(time)?;
     let bytes = process.ask(&ask)?;
+    process.allow(patience)?;
     drop(ask);
     let Answer::Ran(outcomes) = wire::read(&bytes)? else { return Err(Lost::Nonsense) };
     if outcomes.len() != sent.len() {
