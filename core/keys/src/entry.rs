@@ -263,6 +263,17 @@ impl KeyEntry {
         }
     }
 
+    /// The public half of a key by reference under that name, made once by an engine that has no use for the reference: what others sign is
+    /// verified with it. None where no half is known.
+    pub fn half_prepared_as(
+        &self,
+        name: PreparedName,
+        make: impl FnOnce(&KeyMaterial<'_>) -> Result<PreparedKey>,
+    ) -> Option<Result<&PreparedKey>> {
+        let half = self.cold.half.get()?;
+        Some(self.prepared_as(name, |_| make(&KeyMaterial::public(half))))
+    }
+
     /// What was made of the key under that name, if it has been made.
     #[inline]
     pub fn prepared_before(&self, name: PreparedName) -> Option<&PreparedKey> {

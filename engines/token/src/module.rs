@@ -44,13 +44,16 @@ pub(crate) fn outcome(code: CK_RV) -> Result<(), CK_RV> {
     if code == CKR_OK { Ok(()) } else { Err(code) }
 }
 
+/// Modules by the process that has initialised them and their paths.
+type Loaded = HashMap<(u32, PathBuf), Arc<Module>>;
+
 impl Module {
     /// Loads and initialises a module once in a program, whatever the number of its tokens (PKCS#11 3.1, 5.4).
     ///
     /// # Errors
     /// [`LoadError`].
     pub(crate) fn load(path: &Path) -> Result<Arc<Module>, LoadError> {
-        static LOADED: LazyLock<Mutex<HashMap<(u32, PathBuf), Arc<Module>>>> = LazyLock::new(Mutex::default);
+        static LOADED: LazyLock<Mutex<Loaded>> = LazyLock::new(Mutex::default);
         // A child initialises it anew (5.4.1), and takes no turn that a thread of its parent may have for ever.
         let name = (std::process::id(), path.canonicalize().unwrap_or_else(|_| path.to_owned()));
         let mut loaded = LOADED.lock().unwrap_or_else(PoisonError::into_inner);

@@ -15,7 +15,7 @@ use super::batch_run::BatchRun;
 use super::context::Choice;
 use super::copies::{Copied, copy_pending, wiped};
 use super::prepare::{Prepared, Preparer, refusal};
-use super::references::{self, PublicHalf};
+use super::references::{self, Checked};
 use super::replay::learn;
 use crate::engines::{DriverQueue, EngineSlot, Lost, Trouble};
 use crate::policy::TrustPolicy;
@@ -48,11 +48,11 @@ pub(super) fn run_isolated(
     });
     let name = slot.name();
     match came_back {
-        Ok((mut copied, Ok(Ran { lacking, halves }))) => {
+        Ok((mut copied, Ok(Ran { lacking, checked }))) => {
             if lacking.count == 0 {
                 learn(run, choice, slot, (batch.len(), batch.input_bytes()), start.elapsed());
             }
-            let is_right = references::verify(run, batch, &mut copied, &halves, engine)?;
+            let is_right = references::verify(run, batch, &mut copied, &checked, engine)?;
             let left = copied.write_back(batch);
             if is_right && left > lacking.count {
                 slot.health.faulty(name, policy);
@@ -157,7 +157,11 @@ impl Pins {
 
     /// Each operation's key.
     fn entries(&self) -> impl Iterator<Item = Option<&KeyEntry>> {
-        self.of.iter().map(|index| self.keys[*index as usize].as_deref())
+        self.pinned().map(|entry| entry.map(Arc::as_ref))
+    }
+
+    fn pinned(&self) -> impl Iterator<Item = Option<&Arc<KeyEntry>>> {
+        self.of.iter().map(|index| self.keys[*index as usize].as_ref())
     }
 }
 
@@ -173,7 +177,7 @@ struct Lacking {
 #[derive(Default)]
 struct Ran {
     lacking: Lacking,
-    halves: Vec<PublicHalf>,
+    checked: Vec<Checked>,
 }
 
 /// Runs a copy of operations on an engine; each gets a status, except that the engine may leave some pending, and those are left so whose
@@ -198,8 +202,8 @@ fn run_copy(
     let mut preparer = Preparer::new(slot, policy, suite);
     preparer.prepare(pins.entries().flatten());
     let mut prepared = Prepared::with_capacity(batch.len());
-    let (mut lacking, mut places, mut halves) = (Lacking::default(), Vec::new(), Halves::default());
-    for (index, entry) in pins.entries().enumerate() {
+    let (mut lacking, mut places, mut checked) = (Lacking::default(), Vec::new(), Vec::new());
+    for (index, entry) in pins.pinned().enumerate() {
         let Some(entry) = entry else {
             batch.set_status(index, OpStatus::Refused(Reason::KeyUnknown));
             prepared.push(None);
@@ -212,7 +216,7 @@ fn run_copy(
                 tracing::warn!(engine = slot.name(), "another key has the name that a reference says: it is not used");
                 return Err(Error::key(suite, KeyProblem::Parameters));
             }
-            halves.note(index, entry, half);
+            checked.extend(half.map(|_| (index, Arc::clone(entry))));
             Ok(key)
         });
         let made = made.map_err(|error| {
@@ -228,27 +232,7 @@ fn run_copy(
     queue.run(&mut batch.attach_keys(&prepared)?);
     lacking.count = places.len();
     places.into_iter().for_each(|index| batch.set_status(index, OpStatus::Pending));
-    Ok(Ran { lacking, halves: halves.all })
-}
-
-/// Public halves of the keys that the engine alone has.
-#[derive(Default)]
-struct Halves<'k> {
-    all: Vec<PublicHalf>,
-    last: Option<&'k KeyEntry>,
-}
-
-impl<'k> Halves<'k> {
-    /// Neighbours with the same key share what is known of it.
-    fn note(&mut self, index: usize, entry: &'k KeyEntry, half: Option<&[u8]>) {
-        let Some(half) = half else { return };
-        let same = self.last.replace(entry).is_some_and(|last| std::ptr::eq(last, entry));
-        let half = match self.all.last() {
-            Some((_, last)) if same => Arc::clone(last),
-            _ => Arc::from(half),
-        };
-        self.all.push((index, half));
-    }
+    Ok(Ran { lacking, checked })
 }
 
 /// Runs a copy of columns on an engine, under one key or as many as operations. `false`, and nothing has happened, when it

@@ -55,6 +55,12 @@ impl<'p> Preparer<'p> {
         }
     }
 
+    /// The public half of a key by reference as the engine prepared it; none where it is not known, or is none that the engine takes.
+    pub(super) fn get_half<'l>(&mut self, entry: &'l KeyEntry) -> Option<&'l PreparedKey> {
+        let make = |half: &KeyMaterial<'_>| self.slot.ask(self.policy, |engine| engine.prepare(half, self.suite));
+        entry.half_prepared_as(self.name, make)?.ok()
+    }
+
     /// A key as the engine prepared it, which it does now if it has not before.
     ///
     /// # Errors

@@ -5,18 +5,18 @@ use std::sync::Arc;
 
 use ciphermill_contract::error::FaultKind;
 use ciphermill_contract::suite::PublicEncryption;
-use ciphermill_contract::{
-    Batch, CheckedBatch, Direction, Error, KeyMaterial, Op, OpStatus, PreparedKey, Result, Span, Suite,
-};
+use ciphermill_contract::{Batch, CheckedBatch, Direction, Error, Op, OpStatus, PreparedKey, Result, Span, Suite};
+use ciphermill_keys::KeyEntry;
 
 use super::batch_run::BatchRun;
 use super::copies::{Copied, wiped};
+use super::prepare::Preparer;
 use super::witness::other_engine;
 use crate::engines::Trouble;
 use crate::panics::caught;
 
-/// The public half of an operation's key, by the operation's index.
-pub(super) type PublicHalf = (usize, Arc<[u8]>);
+/// An operation by its index, and its key, which is a name that an engine has told a public half of.
+pub(super) type Checked = (usize, Arc<KeyEntry>);
 
 /// What the verification of an operation says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,12 +46,12 @@ pub(super) fn verify(
     run: &mut BatchRun<'_>,
     batch: &CheckedBatch<'_>,
     copied: &mut Copied,
-    halves: &[PublicHalf],
+    checked: &[Checked],
     engine: usize,
 ) -> Result<bool> {
     let suite = copied.batch.suite;
     let is_done = |index: usize| copied.batch.ops.get(index).is_some_and(|op| op.status.is_done());
-    let done: Vec<&PublicHalf> = halves.iter().filter(|(index, _)| is_done(*index)).collect();
+    let done: Vec<&Checked> = checked.iter().filter(|(index, _)| is_done(*index)).collect();
     let Some(direction) = way_of_check(suite, copied.batch.direction).filter(|_| !done.is_empty()) else {
         return Ok(true);
     };
@@ -83,7 +83,7 @@ pub(super) fn verify(
 fn of_signatures(
     run: &mut BatchRun<'_>,
     copied: &mut Copied,
-    done: &[&PublicHalf],
+    done: &[&Checked],
     verifier: usize,
 ) -> Result<Vec<Finding>> {
     let lengths = copied.batch.suite.tag_len(Direction::Decrypt);
@@ -91,7 +91,7 @@ fn of_signatures(
         // Of an engine that answers with another length nothing is believed.
         return Ok(vec![Finding::Wrong; done.len()]);
     }
-    let ask = |(index, _): &&PublicHalf| Op { status: OpStatus::Pending, ..copied.batch.ops[*index] };
+    let ask = |(index, _): &&Checked| Op { status: OpStatus::Pending, ..copied.batch.ops[*index] };
     let mut ops: Vec<Op> = done.iter().map(ask).collect();
     let batch = Batch::new(copied.batch.suite, Direction::Decrypt, &mut ops, copied.batch.arena.bytes_mut());
     let ran = run_check(run, batch, done, verifier)?;
@@ -103,7 +103,7 @@ fn of_numbers(
     run: &mut BatchRun<'_>,
     batch: &CheckedBatch<'_>,
     copied: &Copied,
-    done: &[&PublicHalf],
+    done: &[&Checked],
     verifier: usize,
 ) -> Result<Vec<Finding>> {
     let suite = copied.batch.suite;
@@ -127,7 +127,7 @@ fn of_numbers(
     if !run_check(run, check, done, verifier)? {
         return Ok(vec![Finding::Unknown; done.len()]);
     }
-    let finding = |(op, (index, _)): (&Op, &&PublicHalf)| {
+    let finding = |(op, (index, _)): (&Op, &&Checked)| {
         let given = batch.ops()[copied.from[*index] as usize].input;
         match op.status {
             OpStatus::Done if arena.bytes()[op.input.range()] == batch.arena()[given.range()] => Finding::Right,
@@ -140,21 +140,12 @@ fn of_numbers(
 }
 
 /// Runs a check on the verifier with the public halves; `false` where it could not.
-fn run_check(run: &mut BatchRun<'_>, batch: Batch<'_>, done: &[&PublicHalf], verifier: usize) -> Result<bool> {
+fn run_check(run: &mut BatchRun<'_>, batch: Batch<'_>, done: &[&Checked], verifier: usize) -> Result<bool> {
     let (suite, slot, policy) = (batch.suite(), run.slot(verifier), run.trust());
-    let mut keys: Vec<Option<PreparedKey>> = Vec::with_capacity(done.len());
-    let mut key_of = Vec::with_capacity(done.len());
-    for (at, (_, half)) in done.iter().enumerate() {
-        let is_last =
-            at.checked_sub(1).and_then(|last| done.get(last)).is_some_and(|(_, last)| Arc::ptr_eq(last, half));
-        if !is_last {
-            // What an engine tells of its key may be no key at all: then what it makes is nothing that others could verify.
-            keys.push(slot.ask(policy, |engine| engine.prepare(&KeyMaterial::public(half), suite)).ok());
-        }
-        key_of.push(keys.len() - 1);
-    }
     let mut batch = batch.check()?;
-    let prepared: Vec<Option<&PreparedKey>> = key_of.iter().map(|key| keys[*key].as_ref()).collect();
+    let mut preparer = Preparer::new(slot, policy, suite);
+    // What an engine tells of its key may be no key at all: then what it makes is nothing that others could verify.
+    let prepared: Vec<Option<&PreparedKey>> = done.iter().map(|(_, entry)| preparer.get_half(entry)).collect();
     for (at, _) in prepared.iter().enumerate().filter(|(_, key)| key.is_none()) {
         batch.set_status(at, OpStatus::AuthFailed);
     }
