@@ -354,6 +354,8 @@ impl Control {
     }
 
     fn answer(&mut self, id: u64, message: &[u8]) -> Goes {
+        // What was put into force before the message was sent holds for it: a socket may be looked at before the bell.
+        self.change();
         let answer = match Ask::from_bytes(message) {
             Ok(Ask::Forget { key }) => return self.forget(id, key),
             Ok(Ask::Close { channel }) => return self.close(id, channel),

@@ -3,8 +3,8 @@
 use super::*;
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use cryptoki_sys::{
-    CK_BBOOL, CK_FLAGS, CK_FUNCTION_LIST, CK_NOTIFY, CK_SESSION_HANDLE, CK_ULONG, CK_USER_TYPE, CK_UTF8CHAR,
-    CKR_DEVICE_REMOVED, CKR_KEY_FUNCTION_NOT_PERMITTED, CKR_OK,
+    CK_BBOOL, CK_FLAGS, CK_FUNCTION_LIST, CK_NOTIFY, CK_SESSION_HANDLE, CK_TOKEN_INFO, CK_ULONG, CK_USER_TYPE,
+    CK_UTF8CHAR, CKR_DEVICE_REMOVED, CKR_KEY_FUNCTION_NOT_PERMITTED, CKR_OK, CKR_SESSION_CLOSED,
 };
 use std::ffi::c_void;
 use std::sync::{Barrier, Mutex, PoisonError, mpsc};
@@ -22,10 +22,20 @@ struct Counts {
     /// What opening a session and logging in end with.
     opens: CK_RV,
     admits: CK_RV,
+    /// What the token says of itself.
+    flags: CK_FLAGS,
 }
 
-static COUNTS: Mutex<Counts> =
-    Mutex::new(Counts { open: 0, opened: 0, logins: 0, destroyed: 0, beside: 0, opens: CKR_OK, admits: CKR_OK });
+static COUNTS: Mutex<Counts> = Mutex::new(Counts {
+    open: 0,
+    opened: 0,
+    logins: 0,
+    destroyed: 0,
+    beside: 0,
+    opens: CKR_OK,
+    admits: CKR_OK,
+    flags: 0,
+});
 
 fn counts() -> MutexGuard<'static, Counts> {
     COUNTS.lock().unwrap_or_else(PoisonError::into_inner)
@@ -39,6 +49,12 @@ unsafe extern "C" fn slots(_: CK_BBOOL, list: *mut CK_SLOT_ID, count: *mut CK_UL
         }
         *count = 1;
     }
+    CKR_OK
+}
+
+unsafe extern "C" fn info(_: CK_SLOT_ID, info: *mut CK_TOKEN_INFO) -> CK_RV {
+    // SAFETY: the caller has room for it.
+    unsafe { *info = CK_TOKEN_INFO { flags: counts().flags, ..CK_TOKEN_INFO::default() } };
     CKR_OK
 }
 
@@ -83,6 +99,7 @@ fn with_token(sessions: usize, pin: bool, test: impl FnOnce(&Token)) {
     *counts() = Counts::default();
     let list = LIST.get_or_init(|| CK_FUNCTION_LIST {
         C_GetSlotList: Some(slots),
+        C_GetTokenInfo: Some(info),
         C_OpenSession: Some(open),
         C_CloseSession: Some(close),
         C_Login: Some(login),
@@ -193,6 +210,40 @@ fn a_refused_pin_is_not_tried_again() {
         }
         let counts = counts();
         assert_eq!((counts.logins, counts.open), (1, 0));
+    });
+}
+
+#[test]
+fn the_last_try_of_a_pin_is_left_to_a_person() {
+    with_token(2, true, |token| {
+        counts().flags = CKF_USER_PIN_FINAL_TRY;
+        assert_eq!(token.with(|_| Ok(())), Err(Failure::Call(CKR_PIN_LOCKED)));
+        let counts = counts();
+        assert_eq!((counts.logins, counts.open), (0, 0));
+    });
+}
+
+#[test]
+fn a_closed_token_opens_nothing_and_closes_what_comes_back() {
+    with_token(2, false, |token| {
+        token.with(|_| Ok(())).expect("a session");
+        let (inside, closed) = (Barrier::new(2), Barrier::new(2));
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                token.with(|_| {
+                    inside.wait();
+                    closed.wait();
+                    Ok(())
+                })
+            });
+            inside.wait();
+            token.close();
+            assert_eq!(token.with(|_| Ok(())), Err(Failure::Call(CKR_SESSION_CLOSED)));
+            assert_eq!(counts().open, 1, "one is in use");
+            closed.wait();
+        });
+        assert_eq!(counts().open, 0);
+        assert_eq!(token.with(|_| Ok(())), Err(Failure::Call(CKR_SESSION_CLOSED)));
     });
 }
 
