@@ -24,6 +24,9 @@ use crate::store::{Stored, number_of};
 /// How long what a token has is believed. Searches ask again after that.
 const LISTING_LASTS: Duration = Duration::from_secs(5);
 
+/// How long a token that did not answer is not asked again.
+const SILENCE_LASTS: Duration = Duration::from_secs(60);
+
 /// The numbers of objects of attached tokens begin here: a hash of what they are called.
 const ATTACHED_FROM: u64 = 1 << 62;
 
@@ -32,9 +35,6 @@ pub(crate) struct Attached {
     tokens: Vec<OpenToken>,
     listed: Mutex<Listed>,
 }
-
-/// How long a token that did not answer is not asked again.
-const SILENCE_LASTS: Duration = Duration::from_secs(60);
 
 /// What the tokens had when they were asked last.
 #[derive(Default)]

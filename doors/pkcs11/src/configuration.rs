@@ -107,6 +107,10 @@ impl Configuration {
         let pin = match section.pin().map_err(|error| problem(&error))? {
             PinSource::Nowhere => None,
             PinSource::File(file) => Some(pin_in(&self.folder.join(file))?),
+            // Whoever starts a program with another user's rights could try PINs with it.
+            PinSource::Variable(_) if is_of_another() => {
+                return Err(Problem("pin_env: not for programs with another user's rights".to_owned()));
+            }
             PinSource::Variable(name) => Some(pin_from_variable(name).map_err(|error| problem(&error))?),
             PinSource::Key(_) => {
                 return Err(Problem("pin_key: the keystore is closed when tokens are opened".to_owned()));
@@ -200,9 +204,13 @@ fn beside_module(program: &str) -> Result<PathBuf, Problem> {
 
 /// A variable of the environment, which programs with another user's rights do not listen to.
 fn variable(name: &str) -> Option<String> {
+    if is_of_another() { None } else { std::env::var(name).ok().filter(|value| !value.is_empty()) }
+}
+
+/// Whether the program runs with another user's rights.
+fn is_of_another() -> bool {
     // SAFETY: a number of the process.
-    let is_of_another = unsafe { libc::getauxval(libc::AT_SECURE) } != 0;
-    if is_of_another { None } else { std::env::var(name).ok().filter(|value| !value.is_empty()) }
+    unsafe { libc::getauxval(libc::AT_SECURE) != 0 }
 }
 
 #[cfg(test)]

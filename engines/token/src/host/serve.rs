@@ -12,11 +12,15 @@ use super::wire::{self, Answer, Ask, Claim, Lost, Operation, Outcome, Problem, R
 use crate::engine::TokenEngine;
 use crate::token::TokenError;
 
-/// Serves the token that the other side of standard input asks for, until it hangs up.
+/// Serves the token that the other side of standard input asks for, until it hangs up. All descriptors but the standard ones are closed first:
+/// call it before anything is opened.
 ///
 /// # Errors
 /// Words for whoever started this program by hand: it is started by [`crate::open`] alone.
 pub fn serve() -> Result<(), String> {
+    // What the program that started this one has open is nothing for a vendor's library. Where the system cannot do that, it stays so.
+    // SAFETY: nothing of this program has a descriptor of these yet.
+    unsafe { libc::close_range(3, libc::c_uint::MAX, 0) };
     // The PIN comes over the socket, and copies of keys.
     ciphermill_memory::protect_process().map_err(|error| format!("this process cannot be protected: {error}"))?;
     let socket = std::io::stdin().as_fd().try_clone_to_owned().map_err(|error| error.to_string())?;

@@ -247,6 +247,27 @@ fn what_is_no_host_opens_nothing_and_stays_no_process() {
 }
 
 #[test]
+fn a_process_has_nothing_open_of_who_started_it() {
+    alone("failover::a_process_has_nothing_open_of_who_started_it", |store| {
+        clones(store, &["one"]);
+        let path = store.folder.join("of the application");
+        let file = std::fs::File::create(&path).expect("a file");
+        // Not closed when another program is started, as most programs have their files.
+        // SAFETY: a descriptor of the file above.
+        let copy = unsafe { libc::dup(std::os::fd::AsRawFd::as_raw_fd(&file)) };
+        assert!(copy > 2);
+        let open_in = |process: &str| -> Vec<PathBuf> {
+            let entries = std::fs::read_dir(format!("/proc/{process}/fd")).expect("descriptors").flatten();
+            entries.filter_map(|entry| std::fs::read_link(entry.path()).ok()).collect()
+        };
+        let _engine = open(hosted("one", "one"));
+        assert!(open_in("self").contains(&path));
+        let [process] = children()[..] else { panic!("one process") };
+        assert!(!open_in(&process.to_string()).contains(&path));
+    });
+}
+
+#[test]
 fn killed_tokens_lose_nothing_of_what_many_ask() {
     alone("failover::killed_tokens_lose_nothing_of_what_many_ask", |store| {
         let pair = clones(store, &["one", "two", "three"]);
