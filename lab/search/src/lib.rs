@@ -1,0 +1,1 @@
+//! The search for a rate that is carried with a given loss.

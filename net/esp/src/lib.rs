@@ -1,0 +1,1 @@
+//! ESP in bursts: packets as columnar batches.

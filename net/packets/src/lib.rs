@@ -1,0 +1,1 @@
+//! Packets from and to rings, tunnels, files and memory.

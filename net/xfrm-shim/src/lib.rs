@@ -1,0 +1,1 @@
+//! Gives an IKE daemon the gateway for its kernel.

@@ -1,0 +1,1 @@
+//! What IKE daemons say to a kernel about security associations.
