@@ -31,6 +31,7 @@ pub(crate) enum Lay {
     Offsets,
     Large,
     Strided,
+    Spans,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -108,15 +109,17 @@ struct Placed {
     lay: Lay,
     small: Vec<i32>,
     large: Vec<i64>,
+    spans: Vec<[u32; 2]>,
     stride: (usize, usize),
     /// Bytes of a buffer for them.
     len: usize,
 }
 
 impl Placed {
-    /// Extents of these lengths behind `gap` bytes, and with as many behind each where they are strided.
+    /// Extents of these lengths behind `gap` bytes, and with as many behind each where they are strided or spans.
     fn new(lay: Lay, lens: &[usize], gap: usize) -> Placed {
-        let mut placed = Placed { lay, small: Vec::new(), large: Vec::new(), stride: (0, 0), len: 0 };
+        let mut placed =
+            Placed { lay, small: Vec::new(), large: Vec::new(), spans: Vec::new(), stride: (0, 0), len: 0 };
         if lay == Lay::Strided {
             let len = lens.first().copied().unwrap_or(0);
             placed.stride = (len, len + gap);
@@ -133,6 +136,11 @@ impl Placed {
         if lay == Lay::Offsets {
             placed.small = placed.large.iter().map(|offset| *offset as i32).collect();
         }
+        if lay == Lay::Spans {
+            let pushed = |(index, ends): (usize, &[i64])| [0, 1].map(|end| ends[end] as u32 + (index * gap) as u32);
+            placed.spans = placed.large.windows(2).enumerate().map(pushed).collect();
+            placed.len += lens.len() * gap;
+        }
         placed
     }
 
@@ -141,6 +149,7 @@ impl Placed {
             Lay::Offsets => Extents::Offsets(&self.small),
             Lay::Large => Extents::LargeOffsets(&self.large),
             Lay::Strided => Extents::Strided { len: self.stride.0, stride: self.stride.1 },
+            Lay::Spans => Extents::Spans(&self.spans),
         }
     }
 }

@@ -4,7 +4,7 @@ use core::ops::Range;
 
 use ciphermill_contract::OpStatus;
 use ciphermill_contract::columns::{
-    ColumnLayout, ColumnStatus, DataBuffers, Extents, IvPlace, PartBuffer, PartLayout, Steps, TagBuffer,
+    ColumnLayout, ColumnStatus, DataBuffers, Extents, IvPlace, PartBuffer, PartLayout, SpanSide, Steps, TagBuffer,
 };
 use ciphermill_contract::limits::IV_LEN_MAX;
 
@@ -95,6 +95,8 @@ struct Part {
 struct Lens {
     offsets: *const u8,
     step: usize,
+    /// From an operation's first offset to its second.
+    to_end: usize,
     more: u32,
 }
 
@@ -122,6 +124,10 @@ impl Part {
                 Part { from, offsets: offsets.as_ptr().cast(), step: 8, is_wide: true, ..Part::NONE }
             }
             Steps::Stride(stride) => Part { from, stride, ..Part::NONE },
+            Steps::Spans(spans, side) => {
+                let offsets = spans.as_ptr().cast::<u8>().wrapping_add(if side == SpanSide::End { 4 } else { 0 });
+                Part { from, offsets, step: 8, ..Part::NONE }
+            }
         }
     }
 
@@ -159,13 +165,14 @@ impl Lens {
         let less = layout.input_more() as u32;
         let more = 0u32.wrapping_sub(less);
         match layout.input_lens() {
-            Extents::Offsets(offsets) => Lens { offsets: offsets.as_ptr().cast(), step: 4, more },
+            Extents::Offsets(offsets) => Lens { offsets: offsets.as_ptr().cast(), step: 4, to_end: 4, more },
             Extents::LargeOffsets(offsets) => {
-                Lens { offsets: offsets.as_ptr().cast::<u8>().wrapping_add(LOW_HALF), step: 8, more }
+                Lens { offsets: offsets.as_ptr().cast::<u8>().wrapping_add(LOW_HALF), step: 8, to_end: 8, more }
             }
             Extents::Strided { len, .. } => {
-                Lens { offsets: Part::NONE.offsets, step: 0, more: (len as u32).wrapping_sub(less) }
+                Lens { offsets: Part::NONE.offsets, step: 0, to_end: 0, more: (len as u32).wrapping_sub(less) }
             }
+            Extents::Spans(spans) => Lens { offsets: spans.as_ptr().cast(), step: 8, to_end: 4, more },
         }
     }
 
@@ -175,7 +182,8 @@ impl Lens {
     unsafe fn of(self, index: usize) -> u32 {
         let start = self.offsets.wrapping_add(index * self.step);
         // SAFETY: the caller's promise: there is one offset more than operations.
-        let (start, end) = unsafe { (start.cast::<u32>().read(), start.wrapping_add(self.step).cast::<u32>().read()) };
+        let (start, end) =
+            unsafe { (start.cast::<u32>().read(), start.wrapping_add(self.to_end).cast::<u32>().read()) };
         end.wrapping_sub(start).wrapping_add(self.more)
     }
 }
@@ -242,8 +250,10 @@ impl<'a> Columns<'a> {
         let (input, output, lens) = (self.input, self.output, self.lens);
         // A loop for the usual kinds of offsets, which is compiled for them.
         match (input.step, output.step, lens.step) {
-            (4, 4, 4) => all(input.narrow(), output.narrow(), Lens { step: 4, ..lens }),
-            (8, 8, 8) => all(input.wide(), output.wide(), Lens { step: 8, ..lens }),
+            (4, 4, 4) => all(input.narrow(), output.narrow(), Lens { step: 4, to_end: 4, ..lens }),
+            (8, 8, 8) if lens.to_end == 8 && input.is_wide && output.is_wide => {
+                all(input.wide(), output.wide(), Lens { step: 8, to_end: 8, ..lens });
+            }
             _ => all(input, output, lens),
         }
     }
@@ -270,15 +280,16 @@ impl<'a> Columns<'a> {
     pub(crate) fn data_len_bounds(&self) -> (u32, u32) {
         let all = self.first..self.first + self.len();
         let of = |step| {
-            let lens = Lens { step, ..self.lens };
+            let lens = Lens { step, to_end: step, ..self.lens };
             // SAFETY: the indices of operations.
             bounds(all.clone(), |index| unsafe { lens.of(index) })
         };
         // A loop for each kind of offsets, which becomes vectors.
-        match self.lens.step {
-            4 => of(4),
-            8 => of(8),
-            step => of(step),
+        match (self.lens.step, self.lens.to_end) {
+            (4, 4) => of(4),
+            (8, 8) => of(8),
+            // SAFETY: as above.
+            _ => bounds(all.clone(), |index| unsafe { self.lens.of(index) }),
         }
     }
 

@@ -61,6 +61,8 @@ fn buffer(extents: Extents<'_>, count: usize) -> ShapeBuffer {
     let steps = match extents {
         Extents::Offsets(_) | Extents::LargeOffsets(_) => ShapeSteps::Offsets,
         Extents::Strided { len, stride } => ShapeSteps::Strided { len: len as u32, stride: stride as u32 },
+        // Not here: these are ops.
+        Extents::Spans(_) => ShapeSteps::Offsets,
     };
     ShapeBuffer { len: (end - start) as u32, steps }
 }

@@ -291,7 +291,8 @@ impl EngineQueue for ServiceQueue {
     fn run_columns(&mut self, columns: &mut CheckedColumns<'_>) {
         let (suite, pending, len) = (columns.suite(), columns.pending(), columns.len());
         // Few are worth more when the service joins them with others', which it does with operations.
-        if pending < COLUMNS_FROM || columns.is_sparse() || !columns::has_keys(columns) {
+        let is_packed = !columns.is_sparse() && !columns.layout().has_spans();
+        if pending < COLUMNS_FROM || !is_packed || !columns::has_keys(columns) {
             return columns.run_as_ops(|batch| self.run(batch));
         }
         let bytes = columns.input_bytes() as usize;

@@ -18,6 +18,9 @@ pub enum Extents<'a> {
         /// From the start of one to that of the next; not less than `len`.
         stride: usize,
     },
+    /// Operation `i` has the bytes from `spans[i][0]` to `spans[i][1]`, and begins where the one before ends or behind it: packets with
+    /// their headers between them. As many as operations.
+    Spans(&'a [[u32; 2]]),
 }
 
 /// An offset of Arrow's layouts.
@@ -62,6 +65,7 @@ impl Extents<'_> {
             Extents::Offsets(offsets) => (offsets[index] as usize, offsets[index + 1] as usize),
             Extents::LargeOffsets(offsets) => (offsets[index] as usize, offsets[index + 1] as usize),
             Extents::Strided { len, stride } => (index * stride, index * stride + len),
+            Extents::Spans(spans) => (spans[index][0] as usize, spans[index][1] as usize),
         }
     }
 
@@ -71,6 +75,7 @@ impl Extents<'_> {
             Extents::Offsets(offsets) => offsets.len() == count + 1,
             Extents::LargeOffsets(offsets) => offsets.len() == count + 1,
             Extents::Strided { .. } => true,
+            Extents::Spans(spans) => spans.len() == count,
         }
     }
 
@@ -84,6 +89,7 @@ impl Extents<'_> {
                 self.strides_hold(count, buffer_len)
                     && u32::try_from(*len).is_ok_and(|len| len >= more && band.holds(len - more))
             }
+            Extents::Spans(spans) => spans_hold(spans, buffer_len, more, band),
         }
     }
 
@@ -125,6 +131,7 @@ impl Extents<'_> {
     pub(super) fn total(&self, count: usize) -> u64 {
         match self {
             Extents::Strided { len, .. } => *len as u64 * count as u64,
+            Extents::Spans(spans) => spans.iter().map(|[start, end]| u64::from(end - start)).sum(),
             _ if count == 0 => 0,
             _ => (self.at(count - 1).1 - self.at(0).0) as u64,
         }
@@ -138,6 +145,7 @@ impl Extents<'_> {
                 offsets.windows(2).map(|ends| ends[1] - ends[0]).max().unwrap_or(0) as usize
             }
             Extents::Strided { len, .. } => *len,
+            Extents::Spans(spans) => spans.iter().map(|[start, end]| end - start).max().unwrap_or(0) as usize,
         }
     }
 
@@ -153,6 +161,14 @@ impl Extents<'_> {
             Extents::LargeOffsets(offsets) => (offsets[index], offsets[index + 1]),
             Extents::Strided { len, stride } if stride < len => return Some(Reason::ExtentsDescend),
             Extents::Strided { .. } => return (!self.strides_hold(count, buffer_len)).then_some(past),
+            Extents::Spans(spans) => {
+                let before = index.checked_sub(1).map_or(0, |before| spans[before][1]);
+                let [start, end] = spans[index];
+                if start < before {
+                    return Some(Reason::ExtentsDescend);
+                }
+                (i64::from(start), i64::from(end))
+            }
         };
         if start < 0 || end < start {
             Some(Reason::ExtentsDescend)
@@ -179,6 +195,18 @@ fn offsets_hold<O: Offset>(offsets: &[O], buffer_len: usize, more: u32, band: Ba
         holds &= band.holds(start.to(*end).wrapping_sub(more));
     }
     holds && lie_within(offsets, buffer_len)
+}
+
+/// Whether spans lie within the buffer, one behind the other, with lengths in `band` when `more` is taken off.
+#[inline]
+fn spans_hold(spans: &[[u32; 2]], buffer_len: usize, more: u32, band: Band) -> bool {
+    let (mut holds, mut before) = (true, 0);
+    for [start, end] in spans {
+        // Shorter than `more` wraps to what is no length.
+        holds &= (before <= *start) & (*start <= *end) & band.holds(end.wrapping_sub(*start).wrapping_sub(more));
+        before = *end;
+    }
+    holds && before as usize <= buffer_len
 }
 
 /// Whether offsets that ascend are those of a buffer: the first and the last one speak for all.

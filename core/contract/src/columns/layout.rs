@@ -113,6 +113,17 @@ pub enum Steps<'a> {
     LargeOffsets(&'a [i64]),
     /// So many times the index.
     Stride(usize),
+    /// The first numbers of pairs, or the second ones.
+    Spans(&'a [[u32; 2]], SpanSide),
+}
+
+/// Which number of a span.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SpanSide {
+    /// Where it starts.
+    Start,
+    /// Where it ends.
+    End,
 }
 
 impl<'a> Extents<'a> {
@@ -122,6 +133,7 @@ impl<'a> Extents<'a> {
             Extents::Offsets(offsets) => Steps::Offsets(offsets),
             Extents::LargeOffsets(offsets) => Steps::LargeOffsets(offsets),
             Extents::Strided { stride, .. } => Steps::Stride(stride),
+            Extents::Spans(spans) => Steps::Spans(spans, SpanSide::Start),
         }
     }
 
@@ -132,6 +144,7 @@ impl<'a> Extents<'a> {
             Extents::Offsets(offsets) => (Steps::Offsets(&offsets[1..]), before),
             Extents::LargeOffsets(offsets) => (Steps::LargeOffsets(&offsets[1..]), before),
             Extents::Strided { len, stride } => (Steps::Stride(stride), before.wrapping_add(len as isize)),
+            Extents::Spans(spans) => (Steps::Spans(spans, SpanSide::End), before),
         }
     }
 }
@@ -317,6 +330,12 @@ impl<'a> ColumnLayout<'a> {
     pub fn output_extent(&self, index: usize) -> Range<usize> {
         let (start, end) = self.outputs.at(index);
         start - self.output_base..end - self.output_base
+    }
+
+    /// Whether any part of an operation has [`Extents::Spans`], which engines without a way of their own for them take as ops.
+    pub fn has_spans(&self) -> bool {
+        let aad = self.own_aad().map(|(_, extents)| extents);
+        [Some(self.inputs), Some(self.outputs), aad].iter().any(|extents| matches!(extents, Some(Extents::Spans(_))))
     }
 
     /// Extents that are as long as those of the input. They need not begin where these do: in a part of columns they count

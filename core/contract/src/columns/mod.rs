@@ -42,7 +42,7 @@ pub use self::as_ops::{ChunkLimits, ColumnOps};
 pub use self::checked::{CheckedColumns, ColumnBuffers, DataBuffers, PreparedColumn, TagBuffer};
 pub use self::extents::Extents;
 pub use self::form::{AadColumn, ColumnBatch, ColumnData, IvColumn, KeyColumn, TagColumn};
-pub use self::layout::{ColumnLayout, DataPlace, IvPlace, PartBuffer, PartLayout, Steps, TagPlace, TagSide};
+pub use self::layout::{ColumnLayout, DataPlace, IvPlace, PartBuffer, PartLayout, SpanSide, Steps, TagPlace, TagSide};
 pub use self::owned::OwnedColumns;
 pub use self::status::ColumnStatus;
 pub use self::transform::{TransformBatch, TransformHalf, TransformTags};

@@ -56,6 +56,7 @@ enum OwnedExtents {
     Offsets(Vec<i32>),
     LargeOffsets(Vec<i64>),
     Strided { len: usize, stride: usize },
+    Spans(Vec<[u32; 2]>),
 }
 
 enum OwnedIvs {
@@ -80,6 +81,9 @@ impl OwnedExtents {
                 OwnedExtents::LargeOffsets(offsets.iter().map(|at| at - by as i64).collect())
             }
             Extents::Strided { len, stride } => OwnedExtents::Strided { len, stride },
+            Extents::Spans(spans) => {
+                OwnedExtents::Spans(spans.iter().map(|[start, end]| [start - by as u32, end - by as u32]).collect())
+            }
         }
     }
 
@@ -88,6 +92,7 @@ impl OwnedExtents {
             OwnedExtents::Offsets(offsets) => Extents::Offsets(offsets),
             OwnedExtents::LargeOffsets(offsets) => Extents::LargeOffsets(offsets),
             OwnedExtents::Strided { len, stride } => Extents::Strided { len: *len, stride: *stride },
+            OwnedExtents::Spans(spans) => Extents::Spans(spans),
         }
     }
 }
@@ -302,6 +307,7 @@ impl OwnedColumns {
         let is_dense = match layout.outputs {
             Extents::Strided { len, stride } => len == stride,
             Extents::Offsets(_) | Extents::LargeOffsets(_) => true,
+            Extents::Spans(_) => false,
         };
         let is_sealed = match self.direction {
             Direction::Encrypt => matches!(self.ivs, OwnedIvs::Inline(_)),

@@ -99,6 +99,7 @@ impl<'a> Extents<'a> {
             Extents::Offsets(offsets) => Extents::Offsets(&offsets[here.start..=here.end]),
             Extents::LargeOffsets(offsets) => Extents::LargeOffsets(&offsets[here.start..=here.end]),
             Extents::Strided { .. } => self,
+            Extents::Spans(spans) => Extents::Spans(&spans[here.clone()]),
         }
     }
 
@@ -108,6 +109,7 @@ impl<'a> Extents<'a> {
             Extents::Offsets(offsets) => offsets[here.start] as usize,
             Extents::LargeOffsets(offsets) => offsets[here.start] as usize,
             Extents::Strided { .. } => 0,
+            Extents::Spans(spans) => spans.get(here.start).map_or(0, |[start, _]| *start as usize),
         }
     }
 }

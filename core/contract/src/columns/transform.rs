@@ -276,6 +276,7 @@ impl<'a> Extents<'a> {
             Extents::Offsets(offsets) => (buffer, Extents::Offsets(&offsets[here.start..=here.end])),
             Extents::LargeOffsets(offsets) => (buffer, Extents::LargeOffsets(&offsets[here.start..=here.end])),
             Extents::Strided { stride, .. } => (buffer.get(here.start * stride..).unwrap_or_default(), self),
+            Extents::Spans(spans) => (buffer, Extents::Spans(&spans[here.clone()])),
         }
     }
 }

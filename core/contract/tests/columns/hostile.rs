@@ -35,7 +35,7 @@ prop_compose! {
     pub(crate) fn wish()(
         which in 0usize..4096,
         in_place in any::<bool>(),
-        lays in [0u8..3, 0u8..3, 0u8..3],
+        lays in [0u8..4, 0u8..4, 0u8..4],
         iv in (0u8..4, 0usize..20),
         aad in 0u8..3,
         tag in (0u8..3, 0usize..70),
@@ -79,6 +79,7 @@ fn amiss_in_lay(lay: &mut Lay, what: u8, at: usize, number: i64) {
         Lay::Small(offsets) => offsets.len(),
         Lay::Large(offsets) => offsets.len(),
         Lay::Strided { .. } => 2,
+        Lay::Spans(spans) => spans.len(),
     };
     if entries == 0 {
         return;
@@ -101,6 +102,13 @@ fn amiss_in_lay(lay: &mut Lay, what: u8, at: usize, number: i64) {
         // All of them, so that lengths stay.
         (Lay::Small(offsets), _) => offsets.iter_mut().for_each(|offset| *offset = offset.wrapping_add(number as i32)),
         (Lay::Large(offsets), _) => offsets.iter_mut().for_each(|offset| *offset = offset.wrapping_add(number)),
+        (Lay::Spans(spans), 0) => spans[at][0] = number as u32,
+        (Lay::Spans(spans), 1) => spans[at][1] = number as u32,
+        (Lay::Spans(spans), 2) => spans[at] = [u32::MAX - 10, (number & 31) as u32],
+        (Lay::Spans(spans), 3) => spans.swap(at, next),
+        (Lay::Spans(spans), 4) => spans.push([number as u32; 2]),
+        (Lay::Spans(spans), 5) => spans.truncate(at),
+        (Lay::Spans(spans), _) => spans[at][1] = spans[at][1].wrapping_add((number % 3) as u32),
         (Lay::Strided { len, stride }, 2) => (*len, *stride) = (number as usize, usize::MAX),
         (Lay::Strided { len, stride }, 3) => (*len, *stride) = (*stride, *len),
         (Lay::Strided { len, .. }, 1) => *len = len.wrapping_add_signed((number % 3) as isize),

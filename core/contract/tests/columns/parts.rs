@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use ciphermill_contract::columns::{
-    DataBuffers, Extents, IvPlace, KeyColumn, PartBuffer, PartLayout, Steps, TagBuffer, TagPlace,
+    DataBuffers, Extents, IvPlace, KeyColumn, PartBuffer, PartLayout, SpanSide, Steps, TagBuffer, TagPlace,
 };
 use ciphermill_contract::{CheckedColumns, ColumnStatus, Direction, OpStatus};
 use proptest::prelude::*;
@@ -28,6 +28,7 @@ fn looked_up<'a>(part: &PartLayout<'a>, index: usize) -> (PartBuffer<'a>, usize)
         Steps::Offsets(offsets) => offsets[index] as isize,
         Steps::LargeOffsets(offsets) => offsets[index] as isize,
         Steps::Stride(stride) => (index * stride) as isize,
+        Steps::Spans(spans, side) => spans[index][usize::from(side == SpanSide::End)] as isize,
     };
     (part.buffer, usize::try_from(steps + part.offset).expect("within the buffer"))
 }

@@ -12,6 +12,7 @@ pub(crate) enum Lay {
     Small(Vec<i32>),
     Large(Vec<i64>),
     Strided { len: usize, stride: usize },
+    Spans(Vec<[u32; 2]>),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -84,6 +85,7 @@ impl Lay {
             Lay::Small(offsets) => Extents::Offsets(offsets),
             Lay::Large(offsets) => Extents::LargeOffsets(offsets),
             Lay::Strided { len, stride } => Extents::Strided { len: *len, stride: *stride },
+            Lay::Spans(spans) => Extents::Spans(spans),
         }
     }
 
@@ -96,6 +98,7 @@ impl Lay {
                 let start = index as i128 * *stride as i128;
                 (start, start + *len as i128)
             }
+            Lay::Spans(spans) => (spans[index][0].into(), spans[index][1].into()),
         }
     }
 
@@ -108,6 +111,7 @@ impl Lay {
             Lay::Small(offsets) => offsets.len() == count + 1,
             Lay::Large(offsets) => offsets.len() == count + 1,
             Lay::Strided { .. } => true,
+            Lay::Spans(spans) => spans.len() == count,
         }
     }
 

@@ -263,3 +263,25 @@ fn nothing_of_the_data_is_shown() {
     assert_eq!(format!("{checked:#?}"), "CheckedColumns(aes-128-gcm, Encrypt, 1 operations)");
     assert_eq!((checked.suite(), checked.direction()), (suite, FORTH));
 }
+
+#[test]
+fn spans_that_touch_are_columns_and_those_that_overlap_are_named() {
+    let spans = |told: &mut Told| match &mut told.inputs {
+        Lay::Spans(spans) => std::mem::take(spans),
+        other => panic!("{other:?} has no spans"),
+    };
+    let wish = Wish { lays: [3; 3], gap: 4, ..gcm(FORTH) };
+    let change = |op, reason, change: fn(&mut Vec<[u32; 2]>)| {
+        refused(&wish, op, reason, |told| {
+            let mut changed = spans(told);
+            change(&mut changed);
+            told.inputs = Lay::Spans(changed);
+        });
+    };
+    // One byte into the operation before, and as long as it was.
+    change(1, Reason::ExtentsDescend, |spans| spans[1] = [spans[0][1] - 1, spans[1][1] - 1]);
+    change(3, Reason::ExtentsDescend, |spans| spans[3].swap(0, 1));
+    change(4, Reason::InputPastEnd, |spans| spans[4] = spans[4].map(|at| at + 1000));
+    change(3, Reason::ExtentsDescend, |spans| spans[3] = [u32::MAX, 15]);
+    change(0, Reason::ColumnLength, |spans| spans.truncate(4));
+}

@@ -13,7 +13,7 @@ pub(crate) struct Wish {
     pub(crate) suite: Suite,
     pub(crate) direction: Direction,
     pub(crate) in_place: bool,
-    /// For input, output and additional data: offsets, large ones, strided.
+    /// For input, output and additional data: offsets, large ones, strided, spans.
     pub(crate) lays: [u8; 3],
     /// Each, counter, inline, drawn; and steps above the shortest.
     pub(crate) iv: (u8, usize),
@@ -60,6 +60,13 @@ fn lay_out(kind: u8, lens: &[usize], gap: usize) -> (Lay, usize) {
     match kind {
         0 => (Lay::Small(offsets.into_iter().map(|offset| offset as i32).collect()), at + gap),
         1 => (Lay::Large(offsets), at + gap),
+        3 => {
+            // Every second one begins where the one before ends.
+            let behind = |index: usize| (gap * index.div_ceil(2)) as u32;
+            let span =
+                |(index, ends): (usize, &[i64])| [ends[0] as u32 + behind(index), ends[1] as u32 + behind(index)];
+            (Lay::Spans(offsets.windows(2).enumerate().map(span).collect()), at + gap + behind(lens.len()) as usize)
+        }
         _ => {
             let len = lens.first().copied().unwrap_or(7);
             (Lay::Strided { len, stride: len + gap }, lens.len() * (len + gap))

@@ -101,7 +101,7 @@ impl Context<'_> {
     /// A layout at random.
     fn some_layout(&mut self) -> Layout {
         let rng = &mut self.rng;
-        let mut lay = || [Lay::Offsets, Lay::Large, Lay::Strided][rng.below(3)];
+        let mut lay = || [Lay::Offsets, Lay::Large, Lay::Strided, Lay::Spans][rng.below(4)];
         let lays = [lay(), lay(), lay()];
         let ivs = [Ivs::Each, Ivs::Counter, Ivs::Inline][rng.below(3)];
         let tags = [Tags::Before, Tags::After, Tags::Column][rng.below(3)];

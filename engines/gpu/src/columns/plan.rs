@@ -69,6 +69,7 @@ impl ColumnPlan {
         let iv_len = layout.iv_len();
         let counted = own.parts == Parts::CountedFirst && iv_len == own.iv_len;
         if longest > INPUT_LEN_MAX
+            || layout.has_spans()
             || columns.is_sparse()
             || has_wide_gap(columns)
             || counted

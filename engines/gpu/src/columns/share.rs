@@ -104,6 +104,7 @@ impl<'c, 'b> Columns<'c, 'b> {
         let dense = match self.columns.layout().output_lens() {
             Extents::Strided { len, stride } => len == stride || range.len() == 1,
             Extents::Offsets(_) | Extents::LargeOffsets(_) => true,
+            Extents::Spans(_) => false,
         };
         self.plan.in_place || dense && !self.plan.has_left_out
     }
@@ -464,6 +465,6 @@ fn put_offsets(staging: &mut [u8], extents: Extents<'_>, range: Range<usize>) {
         Extents::LargeOffsets(offsets) => {
             words.zip(&offsets[range]).for_each(|(to, offset)| to.copy_from_slice(&(*offset as u32).to_le_bytes()));
         }
-        Extents::Strided { .. } => {}
+        Extents::Strided { .. } | Extents::Spans(_) => {}
     }
 }
