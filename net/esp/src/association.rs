@@ -1,0 +1,312 @@
+//! Security associations (RFC 4301, 4.4.2): what they are made of, and what packets need of them.
+
+use core::fmt;
+use core::net::IpAddr;
+use core::time::Duration;
+
+use ciphermill_contract::KeyId;
+use zeroize::Zeroizing;
+
+use crate::columns::GroupKind;
+use crate::outer::OuterHeader;
+use crate::policy::Selector;
+use crate::replay::ReplayWindow;
+use crate::transform::Transform;
+
+/// How sequence numbers are counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Sequence {
+    /// In 32 bits: after 2^32 - 1 packets the association is over.
+    #[default]
+    Short,
+    /// In 64 bits, of which packets carry the low half (RFC 4303, 2.2.1).
+    Extended,
+}
+
+/// UDP around ESP (RFC 3948), in host byte order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Encapsulation {
+    /// The source port of what is sent.
+    pub source_port: u16,
+    /// The destination port of what is sent.
+    pub destination_port: u16,
+}
+
+/// What the outer IPv4 header says about fragments (RFC 4301, 8.1).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum DontFragment {
+    /// What the inner one says; set where the inner packet is IPv6.
+    #[default]
+    Copy,
+    /// That it must not be fragmented.
+    Set,
+    /// That it may be.
+    Clear,
+}
+
+/// What the outer header takes from the inner one, apart from congestion notification, which is RFC 6040's normal mode always.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Copying {
+    /// Whether packets may be fragmented on their way.
+    pub dont_fragment: DontFragment,
+    /// The code point of differentiated services; that of the inner header where none is given.
+    pub dscp: Option<u8>,
+}
+
+/// Bounds of an association's life; none where there is no number.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Lifetime {
+    /// Bytes of inner packets.
+    pub bytes: Option<u64>,
+    /// Packets.
+    pub packets: Option<u64>,
+    /// Since it was added.
+    pub after: Option<Duration>,
+}
+
+/// When a new association is asked for, and when this one is over (RFC 4301, 4.4.2.1).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Lifetimes {
+    /// When an event asks for a new one.
+    pub soft: Lifetime,
+    /// When packets are dropped.
+    pub hard: Lifetime,
+}
+
+/// What went through an association.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Usage {
+    /// Packets.
+    pub packets: u64,
+    /// Bytes of inner packets.
+    pub bytes: u64,
+    /// When it was last used, by the clock that bursts are given.
+    pub last_used: Option<Duration>,
+}
+
+/// The secret part. `Debug` shows lengths.
+#[derive(Clone)]
+pub struct Keys {
+    /// The cipher's key and behind it the MAC's, as [`Transform::key_len`] says.
+    pub key: Zeroizing<Vec<u8>>,
+    /// As [`Transform::salt_len`] says.
+    pub salt: Zeroizing<Vec<u8>>,
+}
+
+impl fmt::Debug for Keys {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Keys({} bytes, salt of {})", self.key.len(), self.salt.len())
+    }
+}
+
+/// An association as a file or a key exchange describes it. The same for both directions: source and destination are the packets'.
+#[derive(Clone, Debug)]
+pub struct Parameters {
+    /// The security parameters index.
+    pub spi: u32,
+    /// Algorithms.
+    pub transform: Transform,
+    /// The tunnel's end that packets come from.
+    pub source: IpAddr,
+    /// The one that they go to.
+    pub destination: IpAddr,
+    /// UDP around them.
+    pub encapsulation: Option<Encapsulation>,
+    /// The number by which policies name the associations of a tunnel.
+    pub tunnel: u32,
+    /// How they are counted.
+    pub sequence: Sequence,
+    /// The last number that was sent or accepted: zero for a fresh association.
+    pub last: u64,
+    /// Packets that the replay window looks back; zero where the peer may repeat packets.
+    pub replay_window: u32,
+    /// Bounds of its life.
+    pub lifetimes: Lifetimes,
+    /// Bytes that an outer packet may have on its path.
+    pub path_mtu: u16,
+    /// What the outer header says.
+    pub copying: Copying,
+    /// Inner packets that are shorter are padded to so many bytes where they fit the path (RFC 4303, 2.7).
+    pub pad_to: u16,
+    /// What inner packets must be, besides what policies say.
+    pub selector: Option<Selector>,
+}
+
+impl Parameters {
+    /// An association with what most have: 32-bit numbers, a window of 64 packets, no bounds, Ethernet's MTU.
+    pub fn new(spi: u32, transform: Transform, source: IpAddr, destination: IpAddr) -> Parameters {
+        Parameters {
+            spi,
+            transform,
+            source,
+            destination,
+            encapsulation: None,
+            tunnel: 0,
+            sequence: Sequence::Short,
+            last: 0,
+            replay_window: 64,
+            lifetimes: Lifetimes::default(),
+            path_mtu: 1500,
+            copying: Copying::default(),
+            pad_to: 0,
+            selector: None,
+        }
+    }
+}
+
+/// What both directions' packets need.
+pub(crate) struct Common {
+    /// Which columns its packets go into.
+    pub(crate) group: u16,
+    pub(crate) kind: GroupKind,
+    /// The keys, as [`GroupKind::suites`] has them.
+    pub(crate) keys: [KeyId; 2],
+    /// As on the wire.
+    pub(crate) spi: [u8; 4],
+    pub(crate) salt: [u8; 4],
+    pub(crate) salt_len: u8,
+    pub(crate) iv_len: u8,
+    pub(crate) icv_len: u8,
+    pub(crate) alignment: u8,
+    pub(crate) meter: Meter,
+    pub(crate) parameters: Box<Parameters>,
+}
+
+/// An association that packets leave by.
+pub(crate) struct Outbound {
+    pub(crate) last: u64,
+    pub(crate) last_max: u64,
+    pub(crate) outer: OuterHeader,
+    /// Bytes of the longest inner packet that fits the path.
+    pub(crate) inner_max: u16,
+    pub(crate) pad_to: u16,
+    pub(crate) common: Common,
+}
+
+/// An association that packets come by.
+pub(crate) struct Inbound {
+    pub(crate) window: ReplayWindow,
+    /// Whether the peer has been seen at another place than the parameters say.
+    pub(crate) has_moved: bool,
+    pub(crate) common: Common,
+}
+
+/// What an association still may.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Life {
+    Good,
+    /// It is time for another one; said once.
+    Ending,
+    /// It is over; said once.
+    Over,
+    /// It has been over before.
+    Past,
+}
+
+/// What went through, and what may.
+#[derive(Clone, Debug)]
+pub(crate) struct Meter {
+    packets: u64,
+    bytes: u64,
+    last_used: Option<Duration>,
+    /// The next bounds that are met.
+    packets_bound: u64,
+    bytes_bound: u64,
+    time_bound: Duration,
+    is_ending: bool,
+    is_over: bool,
+    hard: Bounds,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Bounds(u64, u64, Duration);
+
+impl Bounds {
+    fn of(lifetime: &Lifetime, now: Duration) -> Bounds {
+        let time = lifetime.after.map_or(Duration::MAX, |after| now.saturating_add(after));
+        Bounds(lifetime.packets.unwrap_or(u64::MAX), lifetime.bytes.unwrap_or(u64::MAX), time)
+    }
+}
+
+impl Meter {
+    pub(crate) fn new(lifetimes: &Lifetimes, now: Duration) -> Meter {
+        let (soft, hard) = (Bounds::of(&lifetimes.soft, now), Bounds::of(&lifetimes.hard, now));
+        Meter {
+            packets: 0,
+            bytes: 0,
+            last_used: None,
+            packets_bound: soft.0.min(hard.0),
+            bytes_bound: soft.1.min(hard.1),
+            time_bound: soft.2.min(hard.2),
+            is_ending: false,
+            is_over: false,
+            hard,
+        }
+    }
+
+    /// Counts a packet of so many bytes, unless the association's life is over with it.
+    #[inline]
+    pub(crate) fn take(&mut self, len: usize, now: Duration) -> Life {
+        let (packets, bytes) = (self.packets + 1, self.bytes + len as u64);
+        let is_good = packets <= self.packets_bound && bytes <= self.bytes_bound && now < self.time_bound;
+        let life = if is_good { Life::Good } else { self.bound(packets, bytes, now) };
+        if matches!(life, Life::Good | Life::Ending) {
+            (self.packets, self.bytes, self.last_used) = (packets, bytes, Some(now));
+        }
+        life
+    }
+
+    #[cold]
+    fn bound(&mut self, packets: u64, bytes: u64, now: Duration) -> Life {
+        let hard = self.hard;
+        (self.packets_bound, self.bytes_bound, self.time_bound) = (hard.0, hard.1, hard.2);
+        if packets > hard.0 || bytes > hard.1 || now >= hard.2 {
+            return if core::mem::replace(&mut self.is_over, true) { Life::Past } else { Life::Over };
+        }
+        if core::mem::replace(&mut self.is_ending, true) { Life::Good } else { Life::Ending }
+    }
+
+    /// What time alone does to it, while no packets come.
+    pub(crate) fn passes(&mut self, now: Duration) -> Life {
+        if now < self.time_bound { Life::Good } else { self.bound(self.packets, self.bytes, now) }
+    }
+
+    pub(crate) fn usage(&self) -> Usage {
+        Usage { packets: self.packets, bytes: self.bytes, last_used: self.last_used }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn meter(soft: Lifetime, hard: Lifetime) -> Meter {
+        Meter::new(&Lifetimes { soft, hard }, Duration::from_secs(10))
+    }
+
+    #[test]
+    fn the_soft_bound_is_told_once_and_behind_the_hard_one_nothing_is_counted() {
+        let packets = |packets| Lifetime { packets: Some(packets), ..Lifetime::default() };
+        let mut meter = meter(packets(2), packets(4));
+        let lives: Vec<Life> = (0..6).map(|_| meter.take(100, Duration::from_secs(11))).collect();
+        assert_eq!(lives, [Life::Good, Life::Good, Life::Ending, Life::Good, Life::Over, Life::Past]);
+        assert_eq!((meter.usage().packets, meter.usage().bytes), (4, 400));
+    }
+
+    #[test]
+    fn bytes_count_whole_packets_and_time_counts_from_the_start() {
+        let bytes = Lifetime { bytes: Some(150), ..Lifetime::default() };
+        let mut by_bytes = meter(Lifetime::default(), bytes);
+        assert_eq!([100, 51, 50].map(|len| by_bytes.take(len, Duration::ZERO)), [Life::Good, Life::Over, Life::Good]);
+        let after = |secs| Lifetime { after: Some(Duration::from_secs(secs)), ..Lifetime::default() };
+        let mut by_time = meter(after(5), after(7));
+        let at = [14, 15, 16, 17, 18].map(|secs| by_time.passes(Duration::from_secs(secs)));
+        assert_eq!(at, [Life::Good, Life::Ending, Life::Good, Life::Over, Life::Past]);
+    }
+
+    #[test]
+    fn keys_are_not_shown() {
+        let keys = Keys { key: Zeroizing::new(vec![0xab; 16]), salt: Zeroizing::new(vec![0xcd; 4]) };
+        assert_eq!(format!("{keys:?}"), "Keys(16 bytes, salt of 4)");
+    }
+}

@@ -1,0 +1,192 @@
+//! The buffer that packets lie in while they are worked on.
+
+use core::time::Duration;
+
+use ciphermill::Session;
+use ciphermill_contract::Direction;
+use zeroize::Zeroize;
+
+use crate::columns::{Group, GroupKind};
+use crate::error::CryptError;
+use crate::limits::{BURST_BYTES_MAX, BURST_PACKETS_MAX, HEAD_ROOM, PACKET_LEN_MAX, TAIL_ROOM};
+use crate::slots::SaId;
+
+/// Packets begin at multiples of a line of the cache, behind their room.
+const LINE: usize = 64;
+
+/// Packets with room around them, and the columns that they become. Made once by a worker and used again for each burst: nothing is allocated
+/// for a packet.
+///
+/// It is filled by [`Burst::push`], goes the way that the crate's head describes, and is read by [`Burst::leaving`] and [`Burst::answers`].
+pub struct Burst {
+    pub(crate) data: Vec<u8>,
+    fill: usize,
+    tail_room: usize,
+    packets_max: usize,
+    pub(crate) packets: Vec<Packet>,
+    pub(crate) groups: Vec<Group>,
+    pub(crate) direction: Direction,
+    pub(crate) leaving: Vec<[u32; 2]>,
+    pub(crate) answers: Vec<u8>,
+    pub(crate) answer_spans: Vec<[u32; 2]>,
+    pub(crate) now: Duration,
+}
+
+/// A packet of a burst.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Packet {
+    /// Where it begins and ends: as it came, then as it leaves.
+    pub(crate) start: u32,
+    pub(crate) end: u32,
+    /// Where its ESP header begins, as soon as that is known.
+    pub(crate) esp: u32,
+    pub(crate) place: Place,
+    pub(crate) id: SaId,
+    pub(crate) number: u64,
+}
+
+/// What becomes of a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// Nobody has looked at it.
+    New,
+    /// The same of one that nobody sent, for the association that the packet names.
+    Dummy,
+    /// A set of columns, and the number within it.
+    Column { group: u16, index: u32 },
+    /// It leaves as it is.
+    Bypass,
+    /// It does not leave.
+    Dropped,
+}
+
+impl Burst {
+    /// Room for so many packets, and bytes of them together with what lies around each, which is some 200 bytes and `pad_to`: to how many bytes
+    /// the associations pad inner packets at most. More than the limits is cut to them.
+    pub fn new(packets_max: usize, bytes: usize, pad_to: u16) -> Burst {
+        let packets_max = packets_max.clamp(1, BURST_PACKETS_MAX);
+        let tail_room = TAIL_ROOM + usize::from(pad_to);
+        let least = HEAD_ROOM + PACKET_LEN_MAX + tail_room + LINE;
+        Burst {
+            data: vec![0; bytes.clamp(least, BURST_BYTES_MAX)],
+            fill: 0,
+            tail_room,
+            packets_max,
+            packets: Vec::with_capacity(packets_max),
+            groups: Vec::new(),
+            direction: Direction::Encrypt,
+            leaving: Vec::with_capacity(packets_max),
+            answers: Vec::new(),
+            answer_spans: Vec::new(),
+            now: Duration::ZERO,
+        }
+    }
+
+    /// Empties it for the next packets.
+    pub fn clear(&mut self) {
+        self.fill = 0;
+        self.packets.clear();
+        self.leaving.clear();
+        self.answers.clear();
+        self.answer_spans.clear();
+        self.groups.iter_mut().for_each(Group::clear);
+    }
+
+    /// Copies a packet into the burst. `false` when there is no room for it; one of more than [`PACKET_LEN_MAX`] bytes is taken as an empty one,
+    /// which is dropped and counted.
+    #[inline]
+    pub fn push(&mut self, packet: &[u8]) -> bool {
+        let packet = if packet.len() > PACKET_LEN_MAX { &[] } else { packet };
+        let Some(start) = self.place(packet.len()) else { return false };
+        self.data[start..start + packet.len()].copy_from_slice(packet);
+        self.packets.push(Packet::new(start, packet.len()));
+        true
+    }
+
+    /// Adds a dummy packet of so many bytes for an association (RFC 4303, 2.6), which nobody can tell from others. `false` without room.
+    pub fn push_dummy(&mut self, id: SaId, len: u16) -> bool {
+        let len = usize::from(len).min(PACKET_LEN_MAX);
+        let Some(start) = self.place(len) else { return false };
+        self.data[start..start + len].fill(0);
+        self.packets.push(Packet { place: Place::Dummy, id, ..Packet::new(start, len) });
+        true
+    }
+
+    /// Packets in it.
+    pub fn len(&self) -> usize {
+        self.packets.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.packets.is_empty()
+    }
+
+    /// Where a packet of so many bytes goes.
+    #[inline]
+    fn place(&mut self, len: usize) -> Option<usize> {
+        let start = self.fill + HEAD_ROOM;
+        let end = start + len + self.tail_room;
+        if self.packets.len() >= self.packets_max || end > self.data.len() {
+            return None;
+        }
+        self.fill = end.next_multiple_of(LINE);
+        Some(start)
+    }
+
+    /// Bytes that a packet may grow at its end.
+    #[inline]
+    pub(crate) fn tail_room(&self) -> usize {
+        self.tail_room
+    }
+
+    /// Starts a direction with these sets of columns.
+    pub(crate) fn begin(&mut self, direction: Direction, kinds: &[GroupKind], now: Duration) {
+        self.direction = direction;
+        self.now = now;
+        let have = self.groups.len().min(kinds.len());
+        self.groups.extend(kinds[have..].iter().map(|kind| Group::new(*kind)));
+    }
+
+    /// Encrypts and authenticates, or verifies and decrypts, what [`crate::Tunnels`] has laid out.
+    ///
+    /// # Errors
+    /// The first one, if a mill did not run a set of columns; the others are run nevertheless.
+    pub fn crypt(&mut self, session: &mut Session) -> Result<(), CryptError> {
+        let mut all = Ok(());
+        for group in &mut self.groups {
+            all = all.and(group.run(session, &mut self.data, self.direction));
+        }
+        all
+    }
+
+    /// The packets that leave for the other side, where they lie in the buffer, in order: when the burst was committed.
+    pub fn leaving(&self) -> (&[u8], &[[u32; 2]]) {
+        (&self.data, &self.leaving)
+    }
+
+    /// ICMP errors for the side that the packets came from.
+    pub fn answers(&self) -> (&[u8], &[[u32; 2]]) {
+        (&self.answers, &self.answer_spans)
+    }
+}
+
+impl Packet {
+    fn new(start: usize, len: usize) -> Packet {
+        Packet {
+            start: start as u32,
+            end: (start + len) as u32,
+            esp: 0,
+            place: Place::New,
+            id: SaId { slot: 0, generation: 0 },
+            number: 0,
+        }
+    }
+}
+
+impl Drop for Burst {
+    fn drop(&mut self) {
+        self.data.zeroize();
+        self.answers.zeroize();
+    }
+}

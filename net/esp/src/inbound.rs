@@ -1,0 +1,259 @@
+//! Packets that come: their association, the replay window, and what was within them (RFC 4301, 5.2; RFC 4303, 3.4).
+
+use core::time::Duration;
+
+use ciphermill_contract::Direction;
+
+use crate::association::{Inbound, Life};
+use crate::burst::{Burst, Packet, Place};
+use crate::counters::Drop;
+use crate::icmp::Problem;
+use crate::ip::{self, Header, address_of, protocol};
+use crate::limits::{ESP_LEN, UDP_LEN};
+use crate::outbound::{head_of, nonce_of};
+use crate::outer::decapsulated;
+use crate::policy::Action;
+use crate::replay::Verdict;
+use crate::tunnels::{Event, Tunnels, is_elsewhere, tell};
+
+/// What came in a packet.
+enum Came {
+    /// An ESP packet, from this offset on.
+    Esp(usize),
+    /// What is no ESP: IKE, keep-alives of a NAT.
+    Other,
+    /// Anything else, which may pass if policy says so.
+    Clear,
+}
+
+impl Tunnels {
+    /// Looks at packets that came from outside, and lays out those that are ESP. `now` as in [`Tunnels::begin_outbound`].
+    pub fn begin_inbound(&mut self, burst: &mut Burst, now: Duration) {
+        burst.begin(Direction::Decrypt, &self.kinds, now);
+        for at in 0..burst.packets.len() {
+            self.received.packets += 1;
+            let place = self.begin_one(burst, at).unwrap_or_else(|reason| {
+                self.received.drop(reason);
+                Place::Dropped
+            });
+            burst.packets[at].place = place;
+        }
+    }
+
+    fn begin_one(&mut self, burst: &mut Burst, at: usize) -> Result<Place, Drop> {
+        let packet = burst.packets[at];
+        let start = packet.start as usize;
+        let data = &burst.data[start..packet.end as usize];
+        let header = Header::of(data).map_err(|_| Drop::Malformed)?;
+        let end = packet.start + header.total_len as u32;
+        burst.packets[at].end = end;
+        let esp_at = match self.came(data, &header)? {
+            Came::Esp(esp_at) => esp_at,
+            Came::Other => {
+                self.received.not_esp += 1;
+                return Ok(Place::Dropped);
+            }
+            Came::Clear => {
+                let action = self.inbound_policies.find(&header.flow).map(|policy| policy.action);
+                if action != Some(Action::Bypass) {
+                    return Err(Drop::Policy);
+                }
+                self.received.bypassed += 1;
+                return Ok(Place::Bypass);
+            }
+        };
+        let Some(esp) = data[esp_at..header.total_len].first_chunk::<ESP_LEN>() else { return Err(Drop::Malformed) };
+        let [s0, s1, s2, s3, n0, n1, n2, n3] = *esp;
+        let (spi, low) = ([s0, s1, s2, s3], u32::from_be_bytes([n0, n1, n2, n3]));
+        let id = self.by_spi.get(&u32::from_be_bytes(spi)).copied().ok_or(Drop::UnknownSpi)?;
+        let one = self.inbound.get(id).ok_or(Drop::UnknownSpi)?;
+        let (iv_len, icv_len) = (usize::from(one.common.iv_len), usize::from(one.common.icv_len));
+        let esp_at = start + esp_at;
+        let sealed_len = (end as usize).checked_sub(esp_at + ESP_LEN + iv_len + icv_len).ok_or(Drop::Malformed)?;
+        if sealed_len < 2 || !sealed_len.is_multiple_of(usize::from(one.common.alignment)) {
+            return Err(Drop::Malformed);
+        }
+        let number = one.number_of(low)?;
+        let common = &one.common;
+        let nonce = match data.get(esp_at - start + ESP_LEN..).and_then(|behind| behind.first_chunk::<8>()) {
+            Some(iv) if iv_len == 8 => nonce_of(common.salt, common.salt_len, *iv),
+            _ => [0; 12],
+        };
+        let head = head_of(spi, number, common.kind.is_extended);
+        let span = [(esp_at + common.kind.lead()) as u32, end];
+        let (group, keys) = (common.group, common.keys);
+        let index = burst.groups[usize::from(group)].push(span, keys, nonce, head);
+        let packet = &mut burst.packets[at];
+        (packet.esp, packet.id, packet.number) = (esp_at as u32, id, number);
+        Ok(Place::Column { group, index })
+    }
+
+    /// Which kind of packet came.
+    fn came(&self, data: &[u8], header: &Header) -> Result<Came, Drop> {
+        let at = header.payload_at;
+        match (header.flow.protocol, header.flow.ports) {
+            // RFC 4303, 3.4.1: ESP is what was put together again, which is not ours to do.
+            (protocol::ESP, _) if header.is_fragment => Err(Drop::Fragment),
+            (protocol::ESP, _) => Ok(Came::Esp(at)),
+            (protocol::UDP, Some([_, port])) if self.is_udp_port(port) => {
+                let Some(payload) = data[at..header.total_len].get(UDP_LEN..) else { return Err(Drop::Malformed) };
+                Ok(match payload {
+                    // RFC 3948, 2.3 and 2.2: one byte of ones keeps a NAT's mapping; IKE has zeros where an SPI would be.
+                    [0xff] | [0, 0, 0, 0, ..] => Came::Other,
+                    _ => Came::Esp(at + UDP_LEN),
+                })
+            }
+            _ => Ok(Came::Clear),
+        }
+    }
+
+    /// Accepts packets in the order in which they came, and says which leave.
+    pub fn commit_inbound(&mut self, burst: &mut Burst) {
+        for at in 0..burst.packets.len() {
+            let packet = burst.packets[at];
+            let (group, index) = match packet.place {
+                Place::Column { group, index } => (group, index),
+                Place::Bypass => {
+                    burst.leaving.push([packet.start, packet.end]);
+                    continue;
+                }
+                _ => continue,
+            };
+            let status = burst.groups[usize::from(group)].status(index);
+            let opened = match status {
+                status if status.is_done() => self.accept(burst, packet),
+                ciphermill_contract::ColumnStatus::AUTH_FAILED => Err(Drop::Integrity),
+                _ if self.inbound.get(packet.id).is_none() => Err(Drop::Gone),
+                _ => Err(Drop::Engine),
+            };
+            match opened {
+                Ok(Some(span)) => {
+                    self.received.done += 1;
+                    self.received.bytes += u64::from(span[1] - span[0]);
+                    burst.leaving.push(span);
+                }
+                Ok(None) => self.received.dummies += 1,
+                Err(reason) => self.received.drop(reason),
+            }
+        }
+    }
+
+    /// Where the inner packet of an authentic one lies; nothing in a dummy.
+    fn accept(&mut self, burst: &mut Burst, packet: Packet) -> Result<Option<[u32; 2]>, Drop> {
+        let Some(one) = self.inbound.get_mut(packet.id) else { return Err(Drop::Gone) };
+        // RFC 4303, 3.4.3: the window moves for what is authentic alone. Looked at again, since the packet may be in the burst twice.
+        match one.window.accept(packet.number) {
+            Verdict::New => {}
+            Verdict::Replayed => return Err(Drop::Replayed),
+            Verdict::Old => return Err(Drop::Old),
+        }
+        let (iv_len, icv_len) = (u32::from(one.common.iv_len), u32::from(one.common.icv_len));
+        let start = packet.esp + ESP_LEN as u32 + iv_len;
+        let trailer = packet.end - icv_len - 2;
+        let (padding, next_header) = (burst.data[trailer as usize], burst.data[trailer as usize + 1]);
+        let end = trailer.checked_sub(u32::from(padding)).filter(|end| *end >= start).ok_or(Drop::Padding)?;
+        if !is_padding(&burst.data[end as usize..trailer as usize]) {
+            return Err(Drop::Padding);
+        }
+        let inner_version = match next_header {
+            protocol::IPV4 => 4,
+            protocol::IPV6 => 6,
+            protocol::NONE => 0,
+            _ => return Err(Drop::NextHeader),
+        };
+        let len = if inner_version == 0 { 0 } else { (end - start) as usize };
+        match one.common.meter.take(len, burst.now) {
+            Life::Good => {}
+            Life::Ending => tell(&mut self.events, &mut self.received, Event::Ending(packet.id)),
+            Life::Over => {
+                tell(&mut self.events, &mut self.received, Event::Over(packet.id));
+                return Err(Drop::Expired);
+            }
+            Life::Past => return Err(Drop::Expired),
+        }
+        if one.common.parameters.encapsulation.is_some() {
+            self.follow(burst, packet);
+        }
+        if inner_version == 0 {
+            return Ok(None);
+        }
+        self.unwrap(burst, packet, [start, end], inner_version).map(Some)
+    }
+
+    /// Looks at the inner packet: its lengths, whether it may come this way, and what the outer header says of congestion.
+    fn unwrap(
+        &mut self,
+        burst: &mut Burst,
+        packet: Packet,
+        [start, end]: [u32; 2],
+        version: u8,
+    ) -> Result<[u32; 2], Drop> {
+        let inner = &burst.data[start as usize..end as usize];
+        let header = Header::of(inner).map_err(|_| Drop::Malformed)?;
+        if header.flow.version != version {
+            return Err(Drop::NextHeader);
+        }
+        let one = self.inbound.get(packet.id).ok_or(Drop::Gone)?;
+        let parameters = &one.common.parameters;
+        if parameters.selector.as_ref().is_some_and(|selector| !selector.matches(&header.flow)) {
+            return Err(Drop::Selector);
+        }
+        // RFC 4301, 5.2, step 4: it came by the tunnel that policy demands.
+        let action = self.inbound_policies.find(&header.flow).map(|policy| policy.action);
+        match action {
+            Some(Action::Protect(tunnel)) if tunnel == parameters.tunnel => {}
+            Some(_) | None => return Err(Drop::Selector),
+        }
+        // What lies behind is padding against traffic analysis.
+        let span = [start, start + header.total_len as u32];
+        let outer = ip::traffic_class(&burst.data[packet.start as usize..]);
+        let inner = &mut burst.data[span[0] as usize..span[1] as usize];
+        let class = ip::traffic_class(inner);
+        match decapsulated(outer, class) {
+            Some(now) if now != class => ip::set_traffic_class(inner, now),
+            Some(_) => {}
+            None => return Err(Drop::Ecn),
+        }
+        if !ip::hop(inner) {
+            let inner = Packet { start: span[0], end: span[1], ..packet };
+            self.answer(burst, inner, Problem::TimeExceeded);
+            return Err(Drop::TimeToLive);
+        }
+        Ok(span)
+    }
+
+    /// Tells where an authentic packet came from, when that is new.
+    fn follow(&mut self, burst: &Burst, packet: Packet) {
+        let data = &burst.data[packet.start as usize..packet.end as usize];
+        let Ok(header) = Header::of(data) else { return };
+        let (source, port) =
+            (address_of(header.flow.version, header.flow.source), header.flow.ports.map_or(0, |ports| ports[0]));
+        let Some(one) = self.inbound.get_mut(packet.id) else { return };
+        if !one.has_moved && is_elsewhere(&one.common.parameters, source, port) {
+            one.has_moved = true;
+            tell(&mut self.events, &mut self.received, Event::Moved { id: packet.id, source, port });
+        }
+    }
+}
+
+impl Inbound {
+    /// The whole number of a packet that may be new.
+    #[inline]
+    fn number_of(&self, low: u32) -> Result<u64, Drop> {
+        let number = match self.common.kind.is_extended {
+            true => self.window.extend(low).ok_or(Drop::Old)?,
+            false => u64::from(low),
+        };
+        match self.window.look(number) {
+            Verdict::New => Ok(number),
+            Verdict::Replayed => Err(Drop::Replayed),
+            Verdict::Old => Err(Drop::Old),
+        }
+    }
+}
+
+/// Whether bytes count up from one (RFC 4303, 2.4: a receiver should look).
+#[inline]
+fn is_padding(bytes: &[u8]) -> bool {
+    bytes.iter().zip(1u8..=255).all(|(byte, expected)| *byte == expected)
+}

@@ -1,0 +1,320 @@
+//! Packets that leave: policy, size, sequence number, headers and padding (RFC 4301, 5.1; RFC 4303, 3.3).
+
+use core::time::Duration;
+
+use ciphermill_contract::Direction;
+
+use crate::association::{Life, Outbound};
+use crate::burst::{Burst, Packet, Place};
+use crate::columns::Group;
+use crate::counters::Drop;
+use crate::fragment;
+use crate::icmp::{self, Problem};
+use crate::ip::{self, Flow, Header, address_of, protocol};
+use crate::limits::{ESP_LEN, IPV6_LEN, PACKET_LEN_MAX, UDP_LEN};
+use crate::outer::write_udp_checksum;
+use crate::policy::Action;
+use crate::slots::SaId;
+use crate::tunnels::{Event, Tunnels, tell};
+
+/// What was found for the packet before, which is asked for again more often than not.
+struct Found {
+    flow: Flow,
+    action: Option<Action>,
+    id: Option<SaId>,
+}
+
+/// Bytes that padding is taken from: 1, 2, 3 and so on (RFC 4303, 2.4).
+const PADDING: [u8; 16] = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16];
+
+impl Tunnels {
+    /// Looks at packets that are to leave, and lays out those that are protected. `now` is a clock that never goes back, the same for
+    /// associations.
+    pub fn begin_outbound(&mut self, burst: &mut Burst, now: Duration) {
+        burst.begin(Direction::Encrypt, &self.kinds, now);
+        let mut found = None;
+        let mut at = 0;
+        // Fragments come behind the packets that were pushed.
+        while at < burst.packets.len() {
+            let packet = burst.packets[at];
+            self.sent.packets += 1;
+            let place = match packet.place {
+                Place::Dummy => self.begin_dummy(burst, at, packet),
+                _ => self.begin_packet(burst, at, packet, &mut found),
+            };
+            let place = place.unwrap_or_else(|reason| {
+                self.sent.drop(reason);
+                Place::Dropped
+            });
+            burst.packets[at].place = place;
+            at += 1;
+        }
+    }
+
+    fn begin_packet(
+        &mut self,
+        burst: &mut Burst,
+        at: usize,
+        packet: Packet,
+        found: &mut Option<Found>,
+    ) -> Result<Place, Drop> {
+        let data = &mut burst.data[packet.start as usize..packet.end as usize];
+        let header = Header::of(data).map_err(|_| Drop::Malformed)?;
+        let id = match self.decide(&header.flow, found)? {
+            Some(id) => id,
+            None => {
+                burst.packets[at].end = packet.start + header.total_len as u32;
+                self.sent.bypassed += 1;
+                return Ok(Place::Bypass);
+            }
+        };
+        // What lies behind the packet is a link's padding.
+        let len = header.total_len;
+        let Some(one) = self.outbound.get(id) else { return Err(Drop::NoAssociation) };
+        if len > usize::from(one.inner_max) {
+            let inner_max = one.inner_max;
+            return self.too_big(burst, packet, len, inner_max);
+        }
+        if !ip::hop(data) {
+            self.answer(burst, packet, Problem::TimeExceeded);
+            return Err(Drop::TimeToLive);
+        }
+        let next_header = if header.flow.version == 4 { protocol::IPV4 } else { protocol::IPV6 };
+        self.seal(burst, at, Sealed { id, start: packet.start as usize, len, next_header })
+    }
+
+    fn begin_dummy(&mut self, burst: &mut Burst, at: usize, packet: Packet) -> Result<Place, Drop> {
+        let len = (packet.end - packet.start) as usize;
+        let one = self.outbound.get(packet.id).ok_or(Drop::Gone)?;
+        if len > usize::from(one.inner_max) {
+            return Err(Drop::TooBig);
+        }
+        let sealed = Sealed { id: packet.id, start: packet.start as usize, len, next_header: protocol::NONE };
+        let place = self.seal(burst, at, sealed)?;
+        self.sent.dummies += 1;
+        Ok(place)
+    }
+
+    /// The association that policy wants a packet protected by; none where it passes as it is.
+    #[inline]
+    fn decide(&mut self, flow: &Flow, found: &mut Option<Found>) -> Result<Option<SaId>, Drop> {
+        let (action, id) = match found {
+            Some(before) if before.flow == *flow => (before.action, before.id),
+            _ => {
+                let action = self.outbound_policies.find(flow).map(|policy| policy.action);
+                let id = match action {
+                    Some(Action::Protect(tunnel)) => self.by_tunnel.get(&tunnel).and_then(|ids| ids.last().copied()),
+                    _ => None,
+                };
+                *found = Some(Found { flow: *flow, action, id });
+                (action, id)
+            }
+        };
+        match (action, id) {
+            (Some(Action::Protect(_)), Some(id)) => Ok(Some(id)),
+            (Some(Action::Protect(tunnel)), None) => {
+                tell(&mut self.events, &mut self.sent, Event::Acquire { tunnel, flow: *flow });
+                Err(Drop::NoAssociation)
+            }
+            (Some(Action::Bypass), _) => Ok(None),
+            (Some(Action::Discard) | None, _) => Err(Drop::Policy),
+        }
+    }
+
+    /// A packet that does not fit: in pieces, or its sender is told.
+    #[cold]
+    fn too_big(&mut self, burst: &mut Burst, packet: Packet, len: usize, inner_max: u16) -> Result<Place, Drop> {
+        let (start, end) = (packet.start as usize, packet.start as usize + len);
+        if ip::forbids_fragments(&burst.data[start..end]) {
+            self.answer(burst, packet, Problem::TooBig(inner_max));
+            return Err(Drop::TooBig);
+        }
+        let whole = burst.data[start..end].to_vec();
+        let before = burst.packets.len();
+        if !fragment::cut(&whole, usize::from(inner_max), |fragment| burst.push(fragment)) {
+            // Without all of them the others are of no use.
+            burst.packets.truncate(before);
+            return Err(Drop::NoRoom);
+        }
+        self.sent.fragments += (burst.packets.len() - before) as u64;
+        // Counted by its fragments.
+        self.sent.packets -= 1;
+        Ok(Place::Dropped)
+    }
+
+    /// An ICMP error to a packet's sender.
+    #[cold]
+    pub(crate) fn answer(&mut self, burst: &mut Burst, packet: Packet, problem: Problem) {
+        let data = &burst.data[packet.start as usize..packet.end as usize];
+        let is_v4 = data.first().is_some_and(|first| first >> 4 == 4);
+        let own = self.own.iter().find(|own| own.is_ipv4() == is_v4).copied();
+        let start = burst.answers.len();
+        let is_sent = own
+            .is_some_and(|own| self.limiter.allows(burst.now) && icmp::append(&mut burst.answers, data, own, problem));
+        if is_sent {
+            burst.answer_spans.push([start as u32, burst.answers.len() as u32]);
+            self.sent.icmp_sent += 1;
+        } else {
+            self.sent.icmp_withheld += 1;
+        }
+    }
+
+    /// Gives a packet its number, trailer and headers, and its place in the columns.
+    #[inline]
+    fn seal(&mut self, burst: &mut Burst, at: usize, sealed: Sealed) -> Result<Place, Drop> {
+        let Some(one) = self.outbound.get_mut(sealed.id) else { return Err(Drop::Gone) };
+        if one.last == one.last_max {
+            // RFC 4303, 3.3.3: numbers never come again.
+            tell(&mut self.events, &mut self.sent, Event::Over(sealed.id));
+            return Err(Drop::SequenceOverflow);
+        }
+        match one.common.meter.take(sealed.len, burst.now) {
+            Life::Good => {}
+            Life::Ending => tell(&mut self.events, &mut self.sent, Event::Ending(sealed.id)),
+            Life::Over => {
+                tell(&mut self.events, &mut self.sent, Event::Over(sealed.id));
+                return Err(Drop::Expired);
+            }
+            Life::Past => return Err(Drop::Expired),
+        }
+        let tail_room = burst.tail_room();
+        let group = &mut burst.groups[usize::from(one.common.group)];
+        let laid = one.lay_out(&mut burst.data, &sealed, tail_room, group);
+        let packet = &mut burst.packets[at];
+        (packet.start, packet.end, packet.esp, packet.id) = (laid.start, laid.end, laid.esp, sealed.id);
+        Ok(Place::Column { group: one.common.group, index: laid.index })
+    }
+
+    /// Says which packets leave, and counts.
+    pub fn commit_outbound(&mut self, burst: &mut Burst) {
+        let (mut done, mut bytes) = (0, 0);
+        for packet in &burst.packets {
+            let (group, index) = match packet.place {
+                Place::Column { group, index } => (group, index),
+                Place::Bypass => {
+                    burst.leaving.push([packet.start, packet.end]);
+                    continue;
+                }
+                _ => continue,
+            };
+            if !burst.groups[usize::from(group)].status(index).is_done() {
+                let reason = if self.outbound.get(packet.id).is_some() { Drop::Engine } else { Drop::Gone };
+                self.sent.drop(reason);
+                continue;
+            }
+            if (packet.esp - packet.start) as usize == IPV6_LEN + UDP_LEN {
+                write_udp_checksum(&mut burst.data[packet.start as usize..packet.end as usize]);
+            }
+            done += 1;
+            bytes += u64::from(packet.end - packet.start);
+            burst.leaving.push([packet.start, packet.end]);
+        }
+        self.sent.done += done;
+        self.sent.bytes += bytes;
+    }
+}
+
+/// An inner packet on its way into a tunnel.
+struct Sealed {
+    id: SaId,
+    start: usize,
+    len: usize,
+    next_header: u8,
+}
+
+/// Where it lies then.
+struct Laid {
+    start: u32,
+    end: u32,
+    esp: u32,
+    index: u32,
+}
+
+impl Outbound {
+    /// Writes what stands around an inner packet.
+    #[inline]
+    fn lay_out(&mut self, data: &mut [u8], sealed: &Sealed, tail_room: usize, group: &mut Group) -> Laid {
+        let Sealed { start, len, next_header, .. } = *sealed;
+        self.last += 1;
+        let number = self.last;
+        let common = &self.common;
+        let (iv_len, icv_len) = (usize::from(common.iv_len), usize::from(common.icv_len));
+        // RFC 4303, 2.7: padding against traffic analysis lies behind the inner packet, whose own length tells where that ends.
+        let shown = len.max(usize::from(self.pad_to.min(self.inner_max)));
+        let padding = (usize::from(common.alignment) - (shown + 2) % usize::from(common.alignment))
+            % usize::from(common.alignment);
+        let trailer = start + shown + padding;
+        debug_assert!(trailer + 2 + icv_len - start - len <= tail_room, "the room behind each packet");
+        data[start + len..start + shown].fill(0);
+        data[start + shown..start + shown + PADDING.len()].copy_from_slice(&PADDING);
+        data[trailer] = padding as u8;
+        data[trailer + 1] = next_header;
+        let end = trailer + 2 + icv_len;
+        let esp = start - iv_len - ESP_LEN;
+        let outer = esp - self.outer.len();
+        // A dummy packet has no header to copy from.
+        let (class, forbids) = match next_header {
+            protocol::NONE => (0, true),
+            _ => (ip::traffic_class(&data[start..]), ip::forbids_fragments(&data[start..])),
+        };
+        self.outer.write(&mut data[outer..end], class, forbids);
+        let spi = self.common.spi;
+        let low = (number as u32).to_be_bytes();
+        data[esp..esp + 4].copy_from_slice(&spi);
+        data[esp + 4..esp + 8].copy_from_slice(&low);
+        let common = &self.common;
+        let nonce = if common.kind.draws_ivs() || iv_len == 0 {
+            [0; 12]
+        } else {
+            // RFC 4106, 3.1: the number is a nonce that does not come again.
+            let iv = number.to_be_bytes();
+            data[esp + 8..esp + 16].copy_from_slice(&iv);
+            nonce_of(common.salt, common.salt_len, iv)
+        };
+        let head = head_of(spi, number, common.kind.is_extended);
+        let span = [(esp + common.kind.lead()) as u32, end as u32];
+        let index = group.push(span, common.keys, nonce, head);
+        Laid { start: outer as u32, end: end as u32, esp: esp as u32, index }
+    }
+}
+
+/// Salt and IV: twelve bytes, of which CCM has eleven.
+#[inline]
+pub(crate) fn nonce_of(salt: [u8; 4], salt_len: u8, iv: [u8; 8]) -> [u8; 12] {
+    let mut nonce = [0; 12];
+    nonce[..4].copy_from_slice(&salt);
+    if salt_len == 4 {
+        nonce[4..].copy_from_slice(&iv)
+    } else {
+        nonce[3..11].copy_from_slice(&iv)
+    }
+    nonce
+}
+
+/// What is authenticated of a packet's head: SPI and the whole number (RFC 4106, 5).
+#[inline]
+pub(crate) fn head_of(spi: [u8; 4], number: u64, is_extended: bool) -> [u8; 12] {
+    let mut head = [0; 12];
+    head[..4].copy_from_slice(&spi);
+    if is_extended {
+        head[4..].copy_from_slice(&number.to_be_bytes());
+    } else {
+        head[4..8].copy_from_slice(&(number as u32).to_be_bytes());
+    }
+    head
+}
+
+const _: () = assert!(PACKET_LEN_MAX <= u16::MAX as usize);
+
+/// The flow that an event tells of, as addresses.
+impl Flow {
+    /// The source address.
+    pub fn source_address(&self) -> core::net::IpAddr {
+        address_of(self.version, self.source)
+    }
+
+    /// The destination address.
+    pub fn destination_address(&self) -> core::net::IpAddr {
+        address_of(self.version, self.destination)
+    }
+}

@@ -1,0 +1,358 @@
+//! Associations and policies, and who adds and removes them.
+
+use core::net::IpAddr;
+use core::time::Duration;
+use std::collections::{HashMap, VecDeque};
+
+use ciphermill::{KeyPolicy, Mill};
+use ciphermill_contract::{Direction, Directions, KeyId, KeyMaterial};
+
+use crate::association::{Common, Encapsulation, Inbound, Keys, Life, Meter, Outbound, Parameters, Sequence, Usage};
+use crate::columns::GroupKind;
+use crate::counters::Counters;
+use crate::error::AddError;
+use crate::icmp::Limiter;
+use crate::ip::Flow;
+use crate::limits::{ASSOCIATIONS_MAX, ESP_LEN, EVENTS_MAX, PACKET_LEN_MAX};
+use crate::outer::OuterHeader;
+use crate::policy::{Policies, Policy, Selector};
+use crate::replay::ReplayWindow;
+use crate::slots::{SaId, Slots, Spread};
+
+/// What whoever manages keys has to hear of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// Policy wants a packet protected by a tunnel that has no association.
+    Acquire {
+        /// The tunnel.
+        tunnel: u32,
+        /// The packet, which was dropped.
+        flow: Flow,
+    },
+    /// An association has met its soft bound.
+    Ending(SaId),
+    /// An association is over: its hard bound is met, or its numbers are used up.
+    Over(SaId),
+    /// An authentic packet came from another address or port than the association says: a NAT has changed its mind (RFC 3948, 4).
+    Moved {
+        /// The association.
+        id: SaId,
+        /// Where the peer is now.
+        source: IpAddr,
+        /// Its port.
+        port: u16,
+    },
+}
+
+/// The associations and policies of one worker, or of several that take turns.
+pub struct Tunnels {
+    pub(crate) mill: Mill,
+    pub(crate) outbound: Slots<Outbound>,
+    pub(crate) inbound: Slots<Inbound>,
+    pub(crate) by_spi: HashMap<u32, SaId, Spread>,
+    /// The outbound associations of each tunnel, the newest last.
+    pub(crate) by_tunnel: HashMap<u32, Vec<SaId>, Spread>,
+    pub(crate) kinds: Vec<GroupKind>,
+    pub(crate) outbound_policies: Policies,
+    pub(crate) inbound_policies: Policies,
+    pub(crate) sent: Counters,
+    pub(crate) received: Counters,
+    pub(crate) events: VecDeque<Event>,
+    /// Whom ICMP errors come from.
+    pub(crate) own: Vec<IpAddr>,
+    pub(crate) limiter: Limiter,
+    pub(crate) udp_ports: Vec<u16>,
+}
+
+impl Tunnels {
+    /// None yet. Keys go into the mill's table and are destroyed with their association.
+    pub fn new(mill: &Mill) -> Tunnels {
+        Tunnels {
+            mill: mill.clone(),
+            outbound: Slots::new(),
+            inbound: Slots::new(),
+            by_spi: HashMap::default(),
+            by_tunnel: HashMap::default(),
+            kinds: Vec::new(),
+            outbound_policies: Policies::default(),
+            inbound_policies: Policies::default(),
+            sent: Counters::default(),
+            received: Counters::default(),
+            events: VecDeque::new(),
+            own: Vec::new(),
+            limiter: Limiter::new(),
+            udp_ports: vec![4500],
+        }
+    }
+
+    /// Addresses that ICMP errors are sent from; without one of a packet's family, none is.
+    pub fn set_own_addresses(&mut self, own: Vec<IpAddr>) {
+        self.own = own;
+    }
+
+    /// UDP ports to which encapsulated ESP comes; 4500, if nobody says otherwise.
+    pub fn set_udp_ports(&mut self, ports: Vec<u16>) {
+        self.udp_ports = ports;
+    }
+
+    /// Adds an association that packets leave by. The newest of a tunnel is used.
+    ///
+    /// # Errors
+    /// See [`AddError`]; nothing is added then.
+    pub fn add_outbound(&mut self, parameters: Parameters, keys: &Keys, now: Duration) -> Result<SaId, AddError> {
+        let outer =
+            OuterHeader::new(parameters.source, parameters.destination, parameters.encapsulation, parameters.copying);
+        let outer = outer.ok_or(AddError::Families)?;
+        let least = if parameters.source.is_ipv4() { 576 } else { 1280 };
+        let room = usize::from(parameters.path_mtu).min(PACKET_LEN_MAX).saturating_sub(outer.len());
+        let inner_max = parameters.transform.payload_max(room).filter(|_| parameters.path_mtu >= least);
+        let inner_max = inner_max.ok_or(AddError::Mtu(parameters.path_mtu))? as u16;
+        let (tunnel, last, pad_to) = (parameters.tunnel, parameters.last, parameters.pad_to);
+        let last_max = match parameters.sequence {
+            Sequence::Short => u64::from(u32::MAX),
+            Sequence::Extended => u64::MAX,
+        };
+        let common = self.common(parameters, keys, now, Direction::Encrypt, self.outbound.len())?;
+        let id = self.outbound.add(Outbound { last, last_max, outer, inner_max, pad_to, common });
+        self.by_tunnel.entry(tunnel).or_default().push(id);
+        Ok(id)
+    }
+
+    /// Adds an association that packets come by.
+    ///
+    /// # Errors
+    /// See [`AddError`]; nothing is added then.
+    pub fn add_inbound(&mut self, parameters: Parameters, keys: &Keys, now: Duration) -> Result<SaId, AddError> {
+        let spi = parameters.spi;
+        let window = ReplayWindow::new(parameters.replay_window).ok_or(AddError::Window(parameters.replay_window))?;
+        let window = if parameters.last > 0 { window.starting_at(parameters.last) } else { window };
+        if self.by_spi.contains_key(&spi) {
+            return Err(AddError::Exists(spi));
+        }
+        let common = self.common(parameters, keys, now, Direction::Decrypt, self.inbound.len())?;
+        let id = self.inbound.add(Inbound { window, has_moved: false, common });
+        self.by_spi.insert(spi, id);
+        Ok(id)
+    }
+
+    fn common(
+        &mut self,
+        parameters: Parameters,
+        keys: &Keys,
+        now: Duration,
+        direction: Direction,
+        count: usize,
+    ) -> Result<Common, AddError> {
+        let transform = parameters.transform;
+        let lens = (transform.key_len(), transform.salt_len());
+        if (keys.key.len(), keys.salt.len()) != lens {
+            return Err(AddError::KeyLength(transform, lens.0, lens.1, keys.key.len(), keys.salt.len()));
+        }
+        if parameters.spi < 256 {
+            return Err(AddError::Spi(parameters.spi));
+        }
+        if parameters.source.is_ipv4() != parameters.destination.is_ipv4() {
+            return Err(AddError::Families);
+        }
+        if count >= ASSOCIATIONS_MAX {
+            return Err(AddError::Full(ASSOCIATIONS_MAX));
+        }
+        let kind = GroupKind { transform, is_extended: parameters.sequence == Sequence::Extended };
+        let mut salt = [0; 4];
+        salt[..lens.1].copy_from_slice(&keys.salt);
+        let directions = if direction == Direction::Encrypt { Directions::ENCRYPT } else { Directions::DECRYPT };
+        let key_ids = import(&self.mill, kind, keys, directions)?;
+        let found = self.kinds.iter().position(|known| *known == kind);
+        let group = found.unwrap_or_else(|| {
+            self.kinds.push(kind);
+            self.kinds.len() - 1
+        });
+        Ok(Common {
+            group: group as u16,
+            kind,
+            keys: key_ids,
+            spi: parameters.spi.to_be_bytes(),
+            salt,
+            salt_len: lens.1 as u8,
+            iv_len: transform.iv_len() as u8,
+            icv_len: transform.icv_len() as u8,
+            alignment: transform.alignment() as u8,
+            meter: Meter::new(&parameters.lifetimes, now),
+            parameters: Box::new(parameters),
+        })
+    }
+
+    /// Removes an association that packets leave by, and its keys. Packets on their way are dropped.
+    pub fn remove_outbound(&mut self, id: SaId) -> Option<(Parameters, Usage)> {
+        let removed = self.outbound.remove(id)?;
+        let tunnel = removed.common.parameters.tunnel;
+        if let Some(ids) = self.by_tunnel.get_mut(&tunnel) {
+            ids.retain(|other| *other != id);
+            if ids.is_empty() {
+                self.by_tunnel.remove(&tunnel);
+            }
+        }
+        Some(self.end(removed.common))
+    }
+
+    /// The same of one that packets come by.
+    pub fn remove_inbound(&mut self, id: SaId) -> Option<(Parameters, Usage)> {
+        let removed = self.inbound.remove(id)?;
+        self.by_spi.remove(&removed.common.parameters.spi);
+        Some(self.end(removed.common))
+    }
+
+    fn end(&self, common: Common) -> (Parameters, Usage) {
+        destroy(&self.mill, &common.keys);
+        (*common.parameters, common.meter.usage())
+    }
+
+    /// The inbound association with an SPI.
+    pub fn inbound_of(&self, spi: u32) -> Option<SaId> {
+        self.by_spi.get(&spi).copied()
+    }
+
+    /// The outbound associations.
+    pub fn outbound_all(&self) -> impl Iterator<Item = (SaId, &Parameters, Usage)> {
+        self.outbound.iter().map(|(id, one)| (id, &*one.common.parameters, one.common.meter.usage()))
+    }
+
+    /// The inbound ones.
+    pub fn inbound_all(&self) -> impl Iterator<Item = (SaId, &Parameters, Usage)> {
+        self.inbound.iter().map(|(id, one)| (id, &*one.common.parameters, one.common.meter.usage()))
+    }
+
+    /// The last number that an outbound association has sent, or an inbound one accepted.
+    pub fn last_number(&self, direction: Direction, id: SaId) -> Option<u64> {
+        match direction {
+            Direction::Encrypt => self.outbound.get(id).map(|one| one.last),
+            Direction::Decrypt => self.inbound.get(id).map(|one| one.window.top()),
+        }
+    }
+
+    /// What a path is known to carry from now on, for the outbound associations to an address.
+    pub fn set_path_mtu(&mut self, destination: IpAddr, path_mtu: u16) {
+        let ids: Vec<SaId> = self.outbound.iter().map(|(id, _)| id).collect();
+        for id in ids {
+            let Some(one) = self.outbound.get_mut(id) else { continue };
+            let parameters = &mut one.common.parameters;
+            if parameters.destination != destination {
+                continue;
+            }
+            let room = usize::from(path_mtu).min(PACKET_LEN_MAX).saturating_sub(one.outer.len());
+            // A path that carries nothing is not believed.
+            if let Some(inner_max) = parameters.transform.payload_max(room).filter(|max| *max >= ESP_LEN) {
+                parameters.path_mtu = path_mtu;
+                one.inner_max = inner_max as u16;
+            }
+        }
+    }
+
+    /// Adds a policy for packets that leave, or for those that come out of tunnels or past them; replaces one with its selector and priority.
+    ///
+    /// # Errors
+    /// `Full`.
+    pub fn add_policy(&mut self, direction: Direction, policy: Policy) -> Result<(), AddError> {
+        self.policies(direction).add(policy)
+    }
+
+    /// Removes a policy.
+    pub fn remove_policy(&mut self, direction: Direction, selector: &Selector, priority: u32) -> Option<Policy> {
+        self.policies(direction).remove(selector, priority)
+    }
+
+    /// Removes all policies.
+    pub fn clear_policies(&mut self) {
+        self.outbound_policies.clear();
+        self.inbound_policies.clear();
+    }
+
+    /// How many policies there are.
+    pub fn policy_count(&self, direction: Direction) -> usize {
+        match direction {
+            Direction::Encrypt => self.outbound_policies.len(),
+            Direction::Decrypt => self.inbound_policies.len(),
+        }
+    }
+
+    fn policies(&mut self, direction: Direction) -> &mut Policies {
+        match direction {
+            Direction::Encrypt => &mut self.outbound_policies,
+            Direction::Decrypt => &mut self.inbound_policies,
+        }
+    }
+
+    /// What happened to packets that left, and to those that came.
+    pub fn counters(&self) -> (&Counters, &Counters) {
+        (&self.sent, &self.received)
+    }
+
+    /// What has happened since it was last asked.
+    pub fn take_events(&mut self) -> Vec<Event> {
+        self.events.drain(..).collect()
+    }
+
+    /// Looks for associations whose time has run out, while no packets come: events tell of them.
+    pub fn tick(&mut self, now: Duration) {
+        let outbound = self.outbound.iter_mut().map(|(id, one)| (id, one.common.meter.passes(now)));
+        let inbound = self.inbound.iter_mut().map(|(id, one)| (id, one.common.meter.passes(now)));
+        let lives: Vec<(SaId, Life)> =
+            outbound.chain(inbound).filter(|(_, life)| matches!(life, Life::Ending | Life::Over)).collect();
+        for (id, life) in lives {
+            let event = if life == Life::Over { Event::Over(id) } else { Event::Ending(id) };
+            tell(&mut self.events, &mut self.sent, event);
+        }
+    }
+
+    /// Where ESP in UDP comes to and from, as a pair of an association's own.
+    pub(crate) fn is_udp_port(&self, port: u16) -> bool {
+        self.udp_ports.contains(&port)
+    }
+}
+
+/// Keeps an event, or counts it as lost.
+pub(crate) fn tell(events: &mut VecDeque<Event>, counters: &mut Counters, event: Event) {
+    // A packet a second may say the same as the one before; whoever is late hears it once.
+    if events.back() == Some(&event) {
+        return;
+    }
+    if events.len() < EVENTS_MAX { events.push_back(event) } else { counters.events_lost += 1 }
+}
+
+/// Whether a peer's place is another than encapsulation says.
+pub(crate) fn is_elsewhere(parameters: &Parameters, source: IpAddr, port: u16) -> bool {
+    let Some(Encapsulation { source_port, .. }) = parameters.encapsulation else { return false };
+    source != parameters.source || port != source_port
+}
+
+fn import(mill: &Mill, kind: GroupKind, keys: &Keys, directions: Directions) -> Result<[KeyId; 2], AddError> {
+    let mut ids = [KeyId::NONE; 2];
+    for (at, part) in kind.suites().into_iter().enumerate() {
+        let Some((suite, range)) = part else { continue };
+        let policy = KeyPolicy::only(suite).directions(directions);
+        match mill.keys().import(KeyMaterial::secret(&keys.key[range]), policy) {
+            Ok(id) => ids[at] = id,
+            Err(error) => {
+                destroy(mill, &ids);
+                return Err(AddError::Key(error));
+            }
+        }
+    }
+    Ok(ids)
+}
+
+fn destroy(mill: &Mill, keys: &[KeyId; 2]) {
+    for key in keys.iter().filter(|key| **key != KeyId::NONE) {
+        // Whoever else has destroyed it has done what is wanted.
+        let _ = mill.keys().destroy(*key);
+    }
+}
+
+impl core::ops::Drop for Tunnels {
+    fn drop(&mut self) {
+        let outbound = self.outbound.iter().map(|(_, one)| one.common.keys);
+        let inbound = self.inbound.iter().map(|(_, one)| one.common.keys);
+        let all: Vec<[KeyId; 2]> = outbound.chain(inbound).collect();
+        all.iter().for_each(|keys| destroy(&self.mill, keys));
+    }
+}

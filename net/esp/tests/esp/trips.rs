@@ -1,0 +1,101 @@
+//! There and back.
+
+use ciphermill_esp::{Sequence, Transform};
+
+use crate::ends::{Ends, Inner, NOW, Shape, checksum, hopped};
+
+/// Every shape that a tunnel has.
+fn shapes() -> impl Iterator<Item = Shape> {
+    Transform::all().flat_map(|transform| {
+        (0..8u8).map(move |bits| Shape {
+            sequence: if bits & 1 == 0 { Sequence::Short } else { Sequence::Extended },
+            outer_is_v6: bits & 2 != 0,
+            has_udp: bits & 4 != 0,
+            last: if bits & 1 == 0 { 0 } else { 0x7_ffff_fff0 },
+            ..Shape::new(&transform.to_string())
+        })
+    })
+}
+
+#[test]
+fn every_packet_comes_out_as_it_went_in() {
+    let mut count = 0;
+    for shape in shapes() {
+        let mut ends = Ends::new(&shape);
+        let packets: Vec<Vec<u8>> = (0..60usize)
+            .map(|at| Inner { is_v6: at % 3 == 2, ..Inner::V4 }.packet(48 + at * 23 % 900, at as u8))
+            .collect();
+        let sealed = ends.seal(&packets);
+        assert_eq!(sealed.len(), packets.len(), "{shape:?}");
+        for (packet, sealed) in packets.iter().zip(&sealed) {
+            let (header, protocol_at) = if shape.outer_is_v6 { (40, 6) } else { (20, 9) };
+            assert_eq!(sealed[protocol_at], if shape.has_udp { 17 } else { 50 }, "{shape:?}");
+            if shape.outer_is_v6 {
+                assert_eq!(usize::from(u16::from_be_bytes([sealed[4], sealed[5]])) + header, sealed.len());
+            } else {
+                assert_eq!(usize::from(u16::from_be_bytes([sealed[2], sealed[3]])), sealed.len());
+                assert_eq!(checksum(&sealed[..20]), 0, "{shape:?}");
+            }
+            let esp = header + if shape.has_udp { 8 } else { 0 };
+            assert_eq!(sealed[esp..esp + 4], 0x1234_5678u32.to_be_bytes());
+            let body = sealed.len() - esp - 8 - shape.transform.iv_len() - shape.transform.icv_len();
+            assert_eq!(body % shape.transform.alignment(), 0);
+            assert!(body >= packet.len() + 2 && body < packet.len() + 2 + shape.transform.alignment());
+            let is_clear = shape.transform.to_string().starts_with("null");
+            let shows = sealed.windows(16).any(|window| window == &packet[packet.len() - 16..]);
+            assert_eq!(shows, is_clear, "{shape:?}");
+        }
+        let opened = ends.open(&sealed);
+        let expected: Vec<Vec<u8>> = packets.iter().map(|packet| hopped(packet, 2)).collect();
+        assert_eq!(opened, expected, "{shape:?}");
+        let (_, received) = ends.receiver.counters();
+        assert_eq!((received.done, received.dropped_all()), (60, 0));
+        assert_eq!(
+            ends.receiver.last_number(ciphermill_contract::Direction::Decrypt, ends.into),
+            Some(shape.last + 60)
+        );
+        count += 1;
+    }
+    assert_eq!(count, Transform::all().count() * 8);
+}
+
+#[test]
+fn one_burst_has_packets_of_many_associations() {
+    let mut ends = Ends::new(&Shape::new("aes-128-gcm"));
+    let names = ["aes-256-gcm", "aes-128-cbc+hmac-sha1-96", "chacha20-poly1305", "aes-128-gcm"];
+    let ids: Vec<_> = names
+        .iter()
+        .zip(0u32..)
+        .map(|(name, number)| {
+            let shape = Shape::new(name);
+            let mut parameters = shape.parameters();
+            (parameters.spi, parameters.tunnel) = (1000 + number, 100 + number);
+            ends.receiver.add_inbound(parameters.clone(), &shape.keys(), NOW).expect("added");
+            ends.sender.add_outbound(parameters, &shape.keys(), NOW).expect("added")
+        })
+        .collect();
+    // Dummies name their association, so that a burst has all of them without policies.
+    ends.burst.clear();
+    for round in 0..10u16 {
+        assert!(ids.iter().all(|id| ends.burst.push_dummy(*id, 100 + round)));
+        assert!(ends.burst.push(&Inner::V4.packet(100, round as u8)));
+    }
+    let sealed = ends.seal_burst();
+    assert_eq!(sealed.len(), 50);
+    let opened = ends.open(&sealed);
+    assert_eq!(opened.len(), 10);
+    let (sent, _) = ends.sender.counters();
+    let (_, received) = ends.receiver.counters();
+    assert_eq!((sent.dummies, received.dummies, received.done, received.dropped_all()), (40, 40, 10, 0));
+}
+
+#[test]
+fn packets_are_padded_to_a_length_where_that_fits_the_path() {
+    let mut ends = Ends::new(&Shape { pad_to: 1500, ..Shape::new("aes-128-gcm") });
+    let packets = [48, 500, 1438].map(|len| Inner::V4.packet(len, 1));
+    let sealed = ends.seal(&packets);
+    // All are as long as the longest that fits.
+    assert_eq!(sealed.iter().map(Vec::len).collect::<Vec<_>>(), [1500; 3]);
+    let opened = ends.open(&sealed);
+    assert_eq!(opened, packets.map(|packet| hopped(&packet, 2)));
+}
