@@ -1,0 +1,233 @@
+//! A source on a receive ring.
+
+use std::cell::Cell;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::{Duration, Instant};
+
+use super::ring::{Frame, Layout, Next, Ring};
+use crate::filter::{Filter, PROGRAM_LEN_MAX};
+use crate::system::{bind_packet, option, packet_address, set_filter, set_option, socket, wait_readable};
+use crate::{Received, Source, interface, ip};
+
+/// Frames of a ring where nobody says otherwise.
+const FRAMES_DEFAULT: usize = 16_384;
+/// Packets that a block may hold at most, for the bound of a call.
+const BLOCK_PACKETS_MAX: usize = 4096;
+
+/// How the packets of an interface are spread over the sources of a group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FanoutMode {
+    /// By addresses and ports, so that a flow stays with one source.
+    Hash,
+    /// In turn.
+    Turn,
+    /// By the processor that took the packet from the interface.
+    Processor,
+}
+
+/// A group of sources that share the packets of an interface.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fanout {
+    /// The group's number in the network namespace, the same for all of them.
+    pub group: u16,
+    /// How packets are spread; the same for all of them.
+    pub mode: FanoutMode,
+}
+
+/// How a [`RingSource`] is opened.
+#[derive(Clone, Copy, Debug)]
+pub struct SourceOptions {
+    /// Which packets it gets.
+    pub filter: Filter,
+    /// Frames of the ring, at most [`super::FRAMES_MAX`]; in blocks, memory for as many of the longest packets.
+    pub frames: usize,
+    /// How the ring is laid out.
+    pub layout: Layout,
+    /// How long to look at the ring before waiting for a wake: costs a processor, and saves what a wake takes.
+    pub spin: Duration,
+    /// The group to join.
+    pub fanout: Option<Fanout>,
+}
+
+impl Default for SourceOptions {
+    fn default() -> SourceOptions {
+        SourceOptions {
+            filter: Filter::Ip,
+            frames: FRAMES_DEFAULT,
+            layout: Layout::Frames,
+            spin: Duration::ZERO,
+            fanout: None,
+        }
+    }
+}
+
+/// Packets that an interface receives.
+pub struct RingSource {
+    /// Declared before the socket, since it is unmapped first.
+    ring: Ring,
+    socket: OwnedFd,
+    mtu: usize,
+    spin: Duration,
+    counters: Received,
+    /// What the kernel has said of dropped packets, which it forgets when it is asked.
+    no_room: Cell<u64>,
+}
+
+impl std::fmt::Debug for RingSource {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("RingSource").field("mtu", &self.mtu).field("counters", &self.counters).finish_non_exhaustive()
+    }
+}
+
+impl RingSource {
+    /// Receives from the interface of this name in the calling thread's network namespace.
+    ///
+    /// # Errors
+    /// No such interface, a ring that is too long, or what the kernel says: `PermissionDenied` without `CAP_NET_RAW`.
+    pub fn open(name: &str, options: &SourceOptions) -> io::Result<RingSource> {
+        let interface = interface::find(name)?;
+        // Protocol 0: nothing comes before the filter and the ring are there.
+        let socket = socket(libc::AF_PACKET, libc::SOCK_DGRAM, 0)?;
+        let program = options.filter.program();
+        debug_assert!(program.len() <= PROGRAM_LEN_MAX);
+        set_filter(&socket, &program)?;
+        set_option(&socket, libc::SOL_PACKET, libc::PACKET_IGNORE_OUTGOING, 1)?;
+        let ring = Ring::new(&socket, options.layout, options.frames, interface.mtu)?;
+        bind_packet(&socket, &packet_address(interface.index, libc::ETH_P_ALL as u16, &[]))?;
+        if let Some(fanout) = options.fanout {
+            let mode = match fanout.mode {
+                FanoutMode::Hash => libc::PACKET_FANOUT_HASH,
+                FanoutMode::Turn => libc::PACKET_FANOUT_LB,
+                FanoutMode::Processor => libc::PACKET_FANOUT_CPU,
+            };
+            // A group takes packets before a member's own setting about outgoing ones is looked at.
+            let mode = mode | libc::PACKET_FANOUT_FLAG_IGNORE_OUTGOING;
+            let value = (u32::from(fanout.group) | mode << 16).cast_signed();
+            set_option(&socket, libc::SOL_PACKET, libc::PACKET_FANOUT, value)?;
+        }
+        Ok(RingSource {
+            ring,
+            socket,
+            mtu: interface.mtu,
+            spin: options.spin,
+            counters: Received::default(),
+            no_room: Cell::new(0),
+        })
+    }
+
+    /// Waits until the ring has something, at most `wait`.
+    fn wait(&self, wait: Duration) -> io::Result<bool> {
+        let mut left = wait;
+        if !self.spin.is_zero() && !wait.is_zero() {
+            let begin = Instant::now();
+            let spin = self.spin.min(wait);
+            while begin.elapsed() < spin {
+                if self.ring.is_ready() {
+                    return Ok(true);
+                }
+                std::hint::spin_loop();
+            }
+            left = wait.saturating_sub(begin.elapsed());
+        }
+        if left.is_zero() || !wait_readable(&self.socket, left)? {
+            return Ok(self.ring.is_ready());
+        }
+        if self.ring.is_ready() {
+            return Ok(true);
+        }
+        // The socket was ready without a packet: the interface went down or away.
+        match rustix::net::sockopt::socket_error(&self.socket)? {
+            Ok(()) => Ok(false),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// The packets that one call hands out at most: once around the ring.
+    fn burst_max(&self) -> usize {
+        match self.ring.layout() {
+            Layout::Frames => self.ring.units(),
+            Layout::Blocks => self.ring.units() * BLOCK_PACKETS_MAX,
+        }
+    }
+}
+
+/// What becomes of a frame.
+enum Verdict<'a> {
+    Packet(&'a [u8], bool),
+    Segmented,
+    Truncated,
+    NotIp,
+}
+
+/// Looks at a frame, and completes its checksum where the sender left that to the interface.
+#[inline]
+fn judge(frame: Frame<'_>, mtu: usize) -> Verdict<'_> {
+    if frame.len > mtu {
+        return Verdict::Segmented;
+    }
+    if frame.len > frame.octets.len() {
+        return Verdict::Truncated;
+    }
+    let packet = ip::packet_len(frame.octets).and_then(|len| frame.octets.get_mut(..len));
+    let Some(packet) = packet else { return Verdict::NotIp };
+    // Again in the next call if the packet is refused in this one: it comes to the same.
+    let is_completed = frame.is_unfinished && ip::complete_checksum(packet);
+    Verdict::Packet(packet, is_completed)
+}
+
+impl Source for RingSource {
+    fn receive(&mut self, wait: Duration, take: &mut dyn FnMut(&[u8]) -> bool) -> io::Result<usize> {
+        let mut taken = 0;
+        if !self.ring.is_ready() && !self.wait(wait)? {
+            return Ok(0);
+        }
+        for _ in 0..self.burst_max() {
+            match self.ring.peek() {
+                Next::Nothing => break,
+                Next::Damaged => self.counters.not_ip += 1,
+                Next::Frame(frame) => match judge(frame, self.mtu) {
+                    Verdict::Packet(packet, is_completed) => {
+                        if !take(packet) {
+                            break;
+                        }
+                        taken += 1;
+                        self.counters.packets += 1;
+                        self.counters.octets += packet.len() as u64;
+                        self.counters.completed += u64::from(is_completed);
+                    }
+                    Verdict::Segmented => self.counters.segmented += 1,
+                    Verdict::Truncated => self.counters.truncated += 1,
+                    Verdict::NotIp => self.counters.not_ip += 1,
+                },
+            }
+            self.ring.advance();
+        }
+        Ok(taken)
+    }
+
+    fn counters(&self) -> Received {
+        let drops = match self.ring.layout() {
+            Layout::Frames => {
+                let zero = libc::tpacket_stats { tp_packets: 0, tp_drops: 0 };
+                option(&self.socket, libc::SOL_PACKET, libc::PACKET_STATISTICS, zero)
+                    .map(|statistics| statistics.tp_drops)
+            }
+            Layout::Blocks => {
+                let zero = libc::tpacket_stats_v3 { tp_packets: 0, tp_drops: 0, tp_freeze_q_cnt: 0 };
+                option(&self.socket, libc::SOL_PACKET, libc::PACKET_STATISTICS, zero)
+                    .map(|statistics| statistics.tp_drops)
+            }
+        };
+        // The option cannot fail on a socket that has a ring; if it did, the figure would be the last one.
+        self.no_room.set(self.no_room.get() + drops.map_or(0, u64::from));
+        Received { no_room: self.no_room.get(), ..self.counters }
+    }
+}
+
+impl AsFd for RingSource {
+    /// The socket, for those that wait for several sources.
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}

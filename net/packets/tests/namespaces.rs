@@ -1,0 +1,483 @@
+//! Packets through interfaces of network namespaces. They need root; where there is none, each says so and returns, and the last one fails
+//! where there is root and the others would not have run.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails where what it needs does")]
+
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, UdpSocket};
+use std::process::Command;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+use ciphermill_packets::af_packet::{Fanout, FanoutMode, Layout, LinkSink, RingSource, SinkOptions, SourceOptions};
+use ciphermill_packets::filter::Filter;
+use ciphermill_packets::namespace::{self, Builder, End, Lab};
+use ciphermill_packets::{Sink, Source, interface, ip, tun};
+
+const LEFT: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 77, 0, 1));
+const RIGHT: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 77, 0, 2));
+const LEFT6: IpAddr = IpAddr::V6(Ipv6Addr::new(0xfd77, 0, 0, 0, 0, 0, 0, 1));
+const RIGHT6: IpAddr = IpAddr::V6(Ipv6Addr::new(0xfd77, 0, 0, 0, 0, 0, 0, 2));
+const MTU: usize = 1500;
+
+/// A name for a lab that no other test has.
+fn lab_name() -> String {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    format!("t{}n{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed))
+}
+
+/// Whether the tests can run; if not, they say why.
+fn can_have_namespaces() -> bool {
+    match namespace::can_have_namespaces() {
+        Ok(()) => true,
+        Err(error) => {
+            eprintln!("NOT RUN, no network namespaces can be had: {error}");
+            false
+        }
+    }
+}
+
+/// Two hosts, joined.
+fn two_hosts(with_offloads: bool) -> Lab {
+    let end = |namespace, address, address6| {
+        let end = End::new(namespace, "link0").address(address, 24).address(address6, 64);
+        if with_offloads { end.keeping_offloads() } else { end }
+    };
+    let (left, right) = (end("left", LEFT, LEFT6), end("right", RIGHT, RIGHT6));
+    Builder::new(&lab_name()).unwrap().namespace("left").namespace("right").pair(left, right, MTU).up().unwrap()
+}
+
+/// A UDP datagram with a number; IPv4's checksum is computed, UDP's too.
+fn datagram(from: IpAddr, to: IpAddr, port: u16, number: u32, len: usize) -> Vec<u8> {
+    let (mut packet, header_len) = match (from, to) {
+        (IpAddr::V4(from), IpAddr::V4(to)) => {
+            let mut packet = vec![0x45, 0, 0, 0, 0, 0, 0x40, 0, 64, 17, 0, 0];
+            packet[2..4].copy_from_slice(&(len as u16).to_be_bytes());
+            packet.extend(from.octets());
+            packet.extend(to.octets());
+            let sum = packet.chunks(2).map(|pair| u32::from(u16::from_be_bytes([pair[0], pair[1]]))).sum::<u32>();
+            let sum = (sum & 0xffff) + (sum >> 16);
+            packet[10..12].copy_from_slice(&(!((sum & 0xffff) + (sum >> 16)) as u16).to_be_bytes());
+            (packet, 20)
+        }
+        (IpAddr::V6(from), IpAddr::V6(to)) => {
+            let mut packet = vec![0x60, 0, 0, 0, 0, 0, 17, 64];
+            packet[4..6].copy_from_slice(&(len as u16 - 40).to_be_bytes());
+            packet.extend(from.octets());
+            packet.extend(to.octets());
+            (packet, 40)
+        }
+        _ => panic!("addresses of two families"),
+    };
+    packet.extend(4000u16.to_be_bytes());
+    packet.extend(port.to_be_bytes());
+    packet.extend((len as u16 - header_len).to_be_bytes());
+    packet.extend([0, 0]);
+    packet.extend(number.to_be_bytes());
+    packet.resize(len, 0x5a);
+    assert!(ip::complete_checksum(&mut packet));
+    packet
+}
+
+/// The number of a datagram made above.
+fn number(packet: &[u8]) -> u32 {
+    let at = if packet[0] >> 4 == 4 { 28 } else { 48 };
+    u32::from_be_bytes(packet[at..at + 4].try_into().unwrap())
+}
+
+fn send_one(sink: &mut impl Sink, packet: &[u8]) -> io::Result<usize> {
+    sink.send(packet, &[[0, packet.len() as u32]])
+}
+
+/// Sends a packet again until it leaves: the first ones wait for the neighbour's answer.
+fn send_until_it_leaves(sink: &mut impl Sink, packet: &[u8]) {
+    let begin = Instant::now();
+    while send_one(sink, packet).unwrap() == 0 {
+        assert!(begin.elapsed() < Duration::from_secs(5), "no neighbour: {:?}", sink.counters());
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+/// Receives until a packet is wanted, at most some seconds; others are taken and forgotten.
+fn receive_until(source: &mut impl Source, mut is_wanted: impl FnMut(&[u8]) -> bool) -> Option<Vec<u8>> {
+    let begin = Instant::now();
+    let mut found = None;
+    while found.is_none() && begin.elapsed() < Duration::from_secs(5) {
+        let mut take = |packet: &[u8]| {
+            if found.is_none() && is_wanted(packet) {
+                found = Some(packet.to_vec());
+            }
+            true
+        };
+        source.receive(Duration::from_millis(100), &mut take).unwrap();
+    }
+    found
+}
+
+/// Numbered packets from one end to the other: in order, none lost, none twice, at a rate that leaves room.
+fn numbered_packets(from: IpAddr, to: IpAddr, layout: Layout) {
+    const PACKETS: u32 = 100_000;
+    const BURST: u32 = 32;
+    let lab = two_hosts(false);
+    let options = SourceOptions { filter: Filter::EspOrUdp(4500), layout, ..SourceOptions::default() };
+    let mut source = lab.within("right", || RingSource::open("link0", &options)).unwrap().unwrap();
+    let mut sink = lab.within("left", || LinkSink::open("link0", &SinkOptions::default())).unwrap().unwrap();
+    send_until_it_leaves(&mut sink, &datagram(from, to, 4501, 0, 100));
+    let before = sink.counters();
+    std::thread::scope(|scope| {
+        let sender = scope.spawn(|| {
+            let mut next = 0;
+            while next < PACKETS {
+                let (mut buffer, mut pairs) = (Vec::new(), Vec::new());
+                for number in next..next + BURST {
+                    let start = buffer.len() as u32;
+                    buffer.extend(datagram(from, to, 4500, number, 64 + number as usize % 1400));
+                    pairs.push([start, buffer.len() as u32]);
+                }
+                assert_eq!(sink.send(&buffer, &pairs).unwrap(), pairs.len(), "{:?}", sink.counters());
+                next += BURST;
+                std::thread::sleep(Duration::from_micros(100));
+            }
+        });
+        let (mut expected, begin) = (0, Instant::now());
+        while expected < PACKETS && begin.elapsed() < Duration::from_secs(60) {
+            let mut take = |packet: &[u8]| {
+                assert_eq!(number(packet), expected);
+                assert_eq!(packet, datagram(from, to, 4500, expected, 64 + expected as usize % 1400));
+                expected += 1;
+                true
+            };
+            source.receive(Duration::from_millis(100), &mut take).unwrap();
+        }
+        assert_eq!(expected, PACKETS, "{:?}", source.counters());
+        sender.join().unwrap();
+    });
+    assert_eq!(source.receive(Duration::from_millis(50), &mut |_| true).unwrap(), 0, "one came twice");
+    assert_eq!(sink.counters().packets - before.packets, u64::from(PACKETS));
+    let counters = source.counters();
+    assert_eq!((counters.packets, counters.no_room, counters.not_ip), (u64::from(PACKETS), 0, 0));
+}
+
+#[test]
+fn numbered_packets_arrive_in_order_over_ipv4() {
+    if can_have_namespaces() {
+        numbered_packets(LEFT, RIGHT, Layout::Frames);
+    }
+}
+
+#[test]
+fn numbered_packets_arrive_in_order_over_ipv6_and_blocks() {
+    if can_have_namespaces() {
+        numbered_packets(LEFT6, RIGHT6, Layout::Blocks);
+    }
+}
+
+#[test]
+fn the_kernels_datagrams_have_their_checksums_completed() {
+    if !can_have_namespaces() {
+        return;
+    }
+    let lab = two_hosts(true);
+    for (from, to) in [(LEFT, RIGHT), (LEFT6, RIGHT6)] {
+        let mut source = lab.within("right", || RingSource::open("link0", &SourceOptions::default())).unwrap().unwrap();
+        let socket = lab.within("left", || UdpSocket::bind((from, 4000))).unwrap().unwrap();
+        // What `datagram` makes, checksum and all.
+        let expected = datagram(from, to, 4500, 7, 300);
+        let header_len = if from.is_ipv4() { 28 } else { 48 };
+        socket.send_to(&expected[header_len..], (to, 4500)).unwrap();
+        let is_udp = |packet: &[u8]| packet.len() == 300;
+        let packet = receive_until(&mut source, is_udp).expect("the datagram arrives");
+        assert_eq!(packet[header_len - 8..], expected[header_len - 8..], "checksum and data");
+        assert_eq!(source.counters().completed, 1, "the sender left the checksum to its interface");
+    }
+}
+
+#[test]
+fn the_kernel_answers_what_the_sink_sends() {
+    if !can_have_namespaces() {
+        return;
+    }
+    let lab = two_hosts(true);
+    // The kernel of the right host echoes (RFC 792), and takes datagrams whose checksums are ours.
+    let mut source = lab.within("left", || RingSource::open("link0", &SourceOptions::default())).unwrap().unwrap();
+    let mut sink = lab.within("left", || LinkSink::open("link0", &SinkOptions::default())).unwrap().unwrap();
+    let mut ping = datagram(LEFT, RIGHT, 4500, 9, 84);
+    ping[9] = 1;
+    ping[10..12].copy_from_slice(&[0, 0]);
+    ping[20..].fill(0);
+    ping[20] = 8;
+    let checksum = |octets: &[u8]| {
+        let sum = octets.chunks(2).map(|pair| u32::from(u16::from_be_bytes([pair[0], pair[1]]))).sum::<u32>();
+        let sum = (sum & 0xffff) + (sum >> 16);
+        (!((sum & 0xffff) + (sum >> 16)) as u16).to_be_bytes()
+    };
+    let (header, body) = (checksum(&ping[..20]), checksum(&ping[20..]));
+    ping[10..12].copy_from_slice(&header);
+    ping[22..24].copy_from_slice(&body);
+    send_until_it_leaves(&mut sink, &ping);
+    let echo = receive_until(&mut source, |packet| packet[9] == 1 && packet[20] == 0).expect("an echo");
+    assert_eq!(echo[12..16], ping[16..20]);
+    for (from, to) in [(LEFT, RIGHT), (LEFT6, RIGHT6)] {
+        let socket = lab.within("right", || UdpSocket::bind((to, 4500))).unwrap().unwrap();
+        socket.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+        send_until_it_leaves(&mut sink, &datagram(from, to, 4500, 77, 128));
+        let mut buffer = [0; 200];
+        let (_, sender) = socket.recv_from(&mut buffer).expect("the datagram arrives");
+        assert_eq!((sender.ip(), &buffer[..4]), (from, &77u32.to_be_bytes()[..]));
+    }
+}
+
+#[test]
+fn what_is_sent_here_is_not_received_here() {
+    if !can_have_namespaces() {
+        return;
+    }
+    let lab = two_hosts(false);
+    for layout in [Layout::Frames, Layout::Blocks] {
+        let options = SourceOptions { layout, ..SourceOptions::default() };
+        let mut source = lab.within("left", || RingSource::open("link0", &options)).unwrap().unwrap();
+        let mut sink = lab.within("left", || LinkSink::open("link0", &SinkOptions::default())).unwrap().unwrap();
+        let stranger = datagram(LEFT, IpAddr::from([10, 77, 0, 99]), 4500, 1, 100);
+        assert_eq!(send_one(&mut sink, &stranger).unwrap(), 0);
+        send_until_it_leaves(&mut sink, &datagram(LEFT, RIGHT, 9, 1, 100));
+        // The right host answers that nobody listens at this port, and nothing else is seen.
+        let mut seen = Vec::new();
+        let mut take = |packet: &[u8]| {
+            // The kernels join groups of IPv6 meanwhile.
+            if packet[0] >> 4 == 4 {
+                seen.push(packet[9]);
+            }
+            true
+        };
+        for _ in 0..20 {
+            source.receive(Duration::from_millis(10), &mut take).unwrap();
+        }
+        assert_eq!(seen, [1], "{layout:?}");
+    }
+}
+
+#[test]
+fn offloads_are_turned_off_and_segments_counted() {
+    if !can_have_namespaces() {
+        return;
+    }
+    let lab = two_hosts(true);
+    let mut source = lab.within("right", || RingSource::open("link0", &SourceOptions::default())).unwrap().unwrap();
+    let send_much = || {
+        let listener = lab.within("right", || std::net::TcpListener::bind((RIGHT, 80))).unwrap().unwrap();
+        let stream = lab.within("left", || std::net::TcpStream::connect((RIGHT, 80))).unwrap().unwrap();
+        let (accepted, _) = listener.accept().unwrap();
+        let reader = std::thread::spawn(move || io::copy(&mut &accepted, &mut io::sink()).unwrap());
+        io::copy(&mut io::Read::take(io::repeat(1), 4 << 20), &mut &stream).unwrap();
+        drop(stream);
+        assert_eq!(reader.join().unwrap(), 4 << 20);
+    };
+    send_much();
+    while source.receive(Duration::ZERO, &mut |_| true).unwrap() > 0 {}
+    assert!(source.counters().segmented > 0, "{:?}", source.counters());
+    for host in ["left", "right"] {
+        lab.within(host, || interface::prepare_interface("link0")).unwrap().unwrap();
+    }
+    let before = source.counters();
+    send_much();
+    let mut octets = 0;
+    while source
+        .receive(Duration::ZERO, &mut |packet| {
+            octets += packet.len();
+            true
+        })
+        .unwrap()
+        > 0
+    {}
+    let after = source.counters();
+    assert!(octets > 4 << 20, "{octets} octets, {after:?}");
+    assert_eq!((after.segmented, after.completed, after.truncated), (before.segmented, before.completed, 0));
+}
+
+#[test]
+fn what_cannot_be_sent_is_counted_by_its_reason() {
+    if !can_have_namespaces() {
+        return;
+    }
+    let lab = two_hosts(false);
+    let mut sink = lab.within("left", || LinkSink::open("link0", &SinkOptions::default())).unwrap().unwrap();
+    send_until_it_leaves(&mut sink, &datagram(LEFT, RIGHT, 9, 1, 100));
+    let before = sink.counters();
+    assert_eq!(send_one(&mut sink, &datagram(LEFT, LEFT, 9, 1, 100)).unwrap(), 0);
+    assert_eq!(send_one(&mut sink, &datagram(LEFT, IpAddr::from([224, 0, 0, 1]), 9, 1, 100)).unwrap(), 0);
+    assert_eq!(send_one(&mut sink, &datagram(LEFT, IpAddr::from([10, 77, 0, 50]), 9, 1, 100)).unwrap(), 0);
+    assert_eq!(send_one(&mut sink, &datagram(LEFT, RIGHT, 9, 1, MTU + 1)).unwrap(), 0);
+    assert_eq!(send_one(&mut sink, &[0x45, 0, 0]).unwrap(), 0);
+    assert_eq!(sink.send(&[0; 4], &[[0, 5]]).unwrap_err().kind(), io::ErrorKind::InvalidInput);
+    let after = sink.counters();
+    let reasons =
+        [after.no_route, after.no_neighbour - before.no_neighbour, after.too_long, after.not_ip, after.refused];
+    assert_eq!(reasons, [2, 1, 1, 1, 1], "{after:?}");
+    assert_eq!(after.packets, before.packets);
+    lab.within("left", || interface::set_up("link0", false)).unwrap().unwrap();
+    let down = [datagram(LEFT, RIGHT, 9, 1, 100), datagram(LEFT, RIGHT, 9, 2, 100)].concat();
+    let failed = sink.send(&down, &[[0, 100], [100, 200]]);
+    assert!(failed.is_err(), "the interface is down: {failed:?} {:?}", sink.counters());
+    assert_eq!(sink.counters().dropped() - after.dropped(), 2);
+}
+
+#[test]
+fn a_ring_that_is_full_counts_what_it_lost_and_one_that_refuses_loses_nothing() {
+    if !can_have_namespaces() {
+        return;
+    }
+    let lab = two_hosts(false);
+    for layout in [Layout::Frames, Layout::Blocks] {
+        let options = SourceOptions { filter: Filter::EspOrUdp(4500), frames: 64, layout, ..SourceOptions::default() };
+        let mut source = lab.within("right", || RingSource::open("link0", &options)).unwrap().unwrap();
+        let mut sink = lab.within("left", || LinkSink::open("link0", &SinkOptions::default())).unwrap().unwrap();
+        send_until_it_leaves(&mut sink, &datagram(LEFT, RIGHT, 4501, 0, 100));
+        const PACKETS: u32 = 4000;
+        for number in 0..PACKETS {
+            assert_eq!(send_one(&mut sink, &datagram(LEFT, RIGHT, 4500, number, 1200)).unwrap(), 1);
+        }
+        std::thread::sleep(Duration::from_millis(20));
+        let (mut expected, mut call) = (0, 0);
+        loop {
+            let mut room = 3;
+            let mut take = |packet: &[u8]| {
+                room -= 1;
+                if room >= 0 {
+                    assert_eq!(number(packet), expected);
+                    expected += 1;
+                }
+                room >= 0
+            };
+            if source.receive(Duration::from_millis(20), &mut take).unwrap() == 0 {
+                break;
+            }
+            call += 1;
+        }
+        let counters = source.counters();
+        assert!(expected >= 64 && call > 20, "{expected} packets in {call} calls");
+        assert_eq!(counters.packets, u64::from(expected));
+        assert_eq!(counters.packets + counters.no_room, u64::from(PACKETS), "{layout:?} {counters:?}");
+    }
+}
+
+#[test]
+fn a_group_shares_packets_and_keeps_flows_together() {
+    if !can_have_namespaces() {
+        return;
+    }
+    let lab = two_hosts(false);
+    let fanout = Some(Fanout { group: 7, mode: FanoutMode::Hash });
+    let options = SourceOptions { fanout, frames: 1024, ..SourceOptions::default() };
+    let open = || lab.within("right", || RingSource::open("link0", &options)).unwrap().unwrap();
+    let mut sources = [open(), open()];
+    let mut sink = lab.within("left", || LinkSink::open("link0", &SinkOptions::default())).unwrap().unwrap();
+    send_until_it_leaves(&mut sink, &datagram(LEFT, RIGHT, 1000, 0, 100));
+    for number in 0..640 {
+        assert_eq!(send_one(&mut sink, &datagram(LEFT, RIGHT, 2000 + number as u16 % 64, number, 100)).unwrap(), 1);
+    }
+    let mut flows = [[0u32; 64]; 2];
+    for (source, flows) in sources.iter_mut().zip(&mut flows) {
+        let mut take = |packet: &[u8]| {
+            let port = usize::from(u16::from_be_bytes([packet[22], packet[23]]));
+            if let Some(flow) = port.checked_sub(2000).and_then(|flow| flows.get_mut(flow)) {
+                *flow += 1;
+            }
+            true
+        };
+        while source.receive(Duration::from_millis(20), &mut take).unwrap() > 0 {}
+    }
+    for (one, other) in flows[0].iter().zip(&flows[1]) {
+        assert!(matches!((one, other), (10, 0) | (0, 10)), "{flows:?}");
+    }
+    assert!(flows.iter().all(|flows| flows.contains(&10)), "{flows:?}");
+}
+
+#[test]
+fn an_interface_that_goes_away_is_an_error() {
+    if !can_have_namespaces() {
+        return;
+    }
+    let lab = two_hosts(false);
+    let mut source = lab.within("right", || RingSource::open("link0", &SourceOptions::default())).unwrap().unwrap();
+    assert_eq!(source.receive(Duration::from_millis(5), &mut |_| true).unwrap(), 0);
+    lab.within("right", || interface::set_up("link0", false)).unwrap().unwrap();
+    assert!(source.receive(Duration::from_secs(5), &mut |_| true).is_err());
+}
+
+#[test]
+fn a_tun_device_carries_packets_both_ways() {
+    if !can_have_namespaces() {
+        return;
+    }
+    let lab = Builder::new(&lab_name()).unwrap().namespace("host").up().unwrap();
+    let mut ends = lab.within("host", || tun::open("tun0", 1400, 1)).unwrap().unwrap();
+    let (mut source, mut sink) = ends.pop().unwrap();
+    assert_eq!(lab.within("host", || interface::find("tun0")).unwrap().unwrap().mtu, 1400);
+    let added = lab.command("host", "ip").args(["address", "add", "10.77.0.1/24", "dev", "tun0"]).status().unwrap();
+    assert!(added.success());
+    let socket = lab.within("host", || UdpSocket::bind((LEFT, 4000))).unwrap().unwrap();
+    socket.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+    let expected = datagram(LEFT, RIGHT, 4500, 5, 200);
+    let is_ours = |packet: &[u8]| packet[0] == 0x45 && packet.len() == 200;
+    for refusals in [0, 3] {
+        socket.send_to(&expected[28..], (RIGHT, 4500)).unwrap();
+        for _ in 0..refusals {
+            let mut take = |packet: &[u8]| !is_ours(packet);
+            source.receive(Duration::from_secs(1), &mut take).unwrap();
+        }
+        let packet = receive_until(&mut source, is_ours).expect("what the host sends");
+        assert_eq!(packet[26..], expected[26..], "with a checksum");
+    }
+    let mut answer = datagram(RIGHT, LEFT, 4000, 6, 90);
+    answer[20..22].copy_from_slice(&4500u16.to_be_bytes());
+    assert!(ip::complete_checksum(&mut answer));
+    let pairs = [[0, 90], [0, 3], [0, 90]];
+    assert_eq!(sink.send(&answer, &pairs).unwrap(), 2);
+    assert_eq!(send_one(&mut sink, &datagram(RIGHT, LEFT, 4000, 6, 1401)).unwrap(), 0);
+    let mut buffer = [0; 200];
+    for _ in 0..2 {
+        assert_eq!(socket.recv_from(&mut buffer).unwrap(), (62, (RIGHT, 4500).into()));
+    }
+    let counters = sink.counters();
+    assert_eq!((counters.packets, counters.octets, counters.not_ip, counters.too_long), (2, 180, 1, 1));
+    lab.within("host", || interface::set_up("tun0", false)).unwrap().unwrap();
+    assert!(sink.send(&answer, &pairs).is_err());
+    // Two queues, under another name.
+    assert_eq!(lab.within("host", || tun::open("tun1", 1400, 2)).unwrap().unwrap().len(), 2);
+}
+
+#[test]
+fn labs_are_removed_and_nothing_else_is() {
+    if !can_have_namespaces() {
+        return;
+    }
+    let exists = |name: &str| std::path::Path::new("/run/netns").join(name).exists();
+    let name = lab_name();
+    let builder = Builder::new(&name).unwrap().namespace("one").forwarding("one");
+    let lab = builder.up().unwrap();
+    let full = lab.full_name("one");
+    assert!(exists(&full));
+    assert!(builder.up().is_err(), "its names are taken");
+    assert!(exists(&full), "a lab that cannot be built removes nothing of another one");
+    let output = lab.command("one", "cat").arg("/proc/sys/net/ipv4/ip_forward").output().unwrap();
+    assert_eq!(output.stdout, b"1\n");
+    drop(lab);
+    assert!(!exists(&full));
+    builder.up().unwrap().keep();
+    let other = Builder::new(&format!("{name}0")).unwrap().namespace("one").up().unwrap();
+    assert_eq!(namespace::remove(&name).unwrap(), 1);
+    assert!(!exists(&full) && exists(&other.full_name("one")));
+    let half = Builder::new(&name).unwrap().namespace("one").route("one", "default", LEFT).up();
+    assert!(half.is_err_and(|error| error.to_string().contains("route add")));
+    assert!(!exists(&full), "what was built of a lab that failed is removed");
+}
+
+#[test]
+fn with_root_the_tests_above_have_run() {
+    let is_root = Command::new("id").arg("-u").output().is_ok_and(|output| output.stdout == b"0\n");
+    if is_root {
+        namespace::can_have_namespaces().expect("root can make network namespaces");
+    } else {
+        let error = namespace::can_have_namespaces().expect_err("only root can make network namespaces");
+        assert!(error.to_string().contains("root"), "{error}");
+    }
+}
