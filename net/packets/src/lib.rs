@@ -2,7 +2,7 @@
 //!
 //! A packet begins with its IP header and ends where that header says; link headers, padding of short frames and link addresses stay
 //! below the traits. The ways: [`af_packet`] (rings of an interface), [`tun`] (a device of our own), [`pcap`] (files) and [`memory`].
-//! [`namespace`] makes and removes the network namespaces that tests and labs need.
+//! [`takeover`] keeps from the kernel what a ring takes, and [`namespace`] makes and removes the network namespaces that tests and labs need.
 //!
 //! Nothing here waits without a bound, and nothing is dropped without being counted by its reason ([`Received`], [`Sent`]).
 #![allow(
@@ -19,6 +19,7 @@ pub mod namespace;
 pub mod neighbours;
 pub mod pcap;
 mod system;
+pub mod takeover;
 pub mod tun;
 
 use std::io;

@@ -9,6 +9,7 @@
 use std::fs::File;
 use std::io;
 use std::net::IpAddr;
+use std::os::fd::AsFd;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -187,19 +188,7 @@ impl Lab {
     pub fn within<T: Send>(&self, namespace: &str, run: impl FnOnce() -> T + Send) -> io::Result<T> {
         let path = Path::new(FOLDER).join(self.full_name(namespace));
         let file = File::open(&path).map_err(|error| named(&error, &path.display().to_string()))?;
-        let entered = std::thread::scope(|scope| {
-            let thread = scope.spawn(move || {
-                use std::os::fd::AsFd;
-                move_into_link_name_space(file.as_fd(), Some(LinkNameSpaceType::Network))?;
-                Ok::<T, rustix::io::Errno>(run())
-            });
-            thread.join()
-        });
-        match entered {
-            Ok(Ok(value)) => Ok(value),
-            Ok(Err(error)) => Err(named(&error.into(), &path.display().to_string())),
-            Err(panic) => std::panic::resume_unwind(panic),
-        }
+        enter(&file, run).map_err(|error| named(&error, &path.display().to_string()))
     }
 
     /// A command that will run a program in a namespace; arguments are added by the caller.
@@ -319,6 +308,21 @@ pub fn remove(lab: &str) -> io::Result<usize> {
         }
     }
     Ok(removed)
+}
+
+/// Runs something on a thread in a network namespace that a file stands for.
+pub(crate) fn enter<T: Send>(namespace: &File, run: impl FnOnce() -> T + Send) -> io::Result<T> {
+    let entered = std::thread::scope(|scope| {
+        let thread = scope.spawn(|| {
+            move_into_link_name_space(namespace.as_fd(), Some(LinkNameSpaceType::Network))?;
+            Ok::<T, rustix::io::Errno>(run())
+        });
+        thread.join()
+    });
+    match entered {
+        Ok(entered) => Ok(entered?),
+        Err(panic) => std::panic::resume_unwind(panic),
+    }
 }
 
 fn full_name(lab: &str, namespace: &str) -> String {

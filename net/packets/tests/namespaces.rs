@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use ciphermill_packets::af_packet::{Fanout, FanoutMode, Layout, LinkSink, RingSource, SinkOptions, SourceOptions};
 use ciphermill_packets::filter::Filter;
 use ciphermill_packets::namespace::{self, Builder, End, Lab};
+use ciphermill_packets::takeover::Takeover;
 use ciphermill_packets::{Sink, Source, interface, ip, tun};
 
 const LEFT: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 77, 0, 1));
@@ -18,6 +19,8 @@ const RIGHT: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 77, 0, 2));
 const LEFT6: IpAddr = IpAddr::V6(Ipv6Addr::new(0xfd77, 0, 0, 0, 0, 0, 0, 1));
 const RIGHT6: IpAddr = IpAddr::V6(Ipv6Addr::new(0xfd77, 0, 0, 0, 0, 0, 0, 2));
 const MTU: usize = 1500;
+/// What datagrams begin with, before their numbers: zero would be a message of IKE.
+const SPI: u32 = 0x5a5a_0001;
 
 /// A name for a lab that no other test has.
 fn lab_name() -> String {
@@ -38,7 +41,7 @@ fn can_have_namespaces() -> bool {
 
 /// Two hosts, joined.
 fn two_hosts(with_offloads: bool) -> Lab {
-    let end = |namespace, address, address6| {
+    let end = |namespace: &str, address, address6| {
         let end = End::new(namespace, "link0").address(address, 24).address(address6, 64);
         if with_offloads { end.keeping_offloads() } else { end }
     };
@@ -72,6 +75,7 @@ fn datagram(from: IpAddr, to: IpAddr, port: u16, number: u32, len: usize) -> Vec
     packet.extend(port.to_be_bytes());
     packet.extend((len as u16 - header_len).to_be_bytes());
     packet.extend([0, 0]);
+    packet.extend(SPI.to_be_bytes());
     packet.extend(number.to_be_bytes());
     packet.resize(len, 0x5a);
     assert!(ip::complete_checksum(&mut packet));
@@ -80,7 +84,7 @@ fn datagram(from: IpAddr, to: IpAddr, port: u16, number: u32, len: usize) -> Vec
 
 /// The number of a datagram made above.
 fn number(packet: &[u8]) -> u32 {
-    let at = if packet[0] >> 4 == 4 { 28 } else { 48 };
+    let at = if packet[0] >> 4 == 4 { 32 } else { 52 };
     u32::from_be_bytes(packet[at..at + 4].try_into().unwrap())
 }
 
@@ -222,8 +226,54 @@ fn the_kernel_answers_what_the_sink_sends() {
         send_until_it_leaves(&mut sink, &datagram(from, to, 4500, 77, 128));
         let mut buffer = [0; 200];
         let (_, sender) = socket.recv_from(&mut buffer).expect("the datagram arrives");
-        assert_eq!((sender.ip(), &buffer[..4]), (from, &77u32.to_be_bytes()[..]));
+        assert_eq!((sender.ip(), &buffer[4..8]), (from, &77u32.to_be_bytes()[..]));
     }
+}
+
+#[test]
+fn what_is_taken_over_reaches_the_ring_and_not_the_kernel() {
+    if !can_have_namespaces() {
+        return;
+    }
+    let lab = two_hosts(true);
+    let filter = Filter::EspOrUdp(4500);
+    let options = SourceOptions { filter, ..SourceOptions::default() };
+    let mut source = lab.within("right", || RingSource::open("link0", &options)).unwrap().unwrap();
+    let mut sink = lab.within("left", || LinkSink::open("link0", &SinkOptions::default())).unwrap().unwrap();
+    for (from, to) in [(LEFT, RIGHT), (LEFT6, RIGHT6)] {
+        let listener = lab.within("right", || UdpSocket::bind((to, 4500))).unwrap().unwrap();
+        let mut buffer = [0; 200];
+        let mut heard = |packet: &[u8]| {
+            listener.set_read_timeout(Some(Duration::from_millis(200))).unwrap();
+            send_until_it_leaves(&mut sink, packet);
+            listener.recv(&mut buffer).is_ok()
+        };
+        let mut ring_has = |number_wanted: u32| {
+            receive_until(&mut source, |packet| number(packet) == number_wanted).expect("the ring has it");
+        };
+        assert!(heard(&datagram(from, to, 4500, 1, 100)));
+        ring_has(1);
+        let taken = lab.within("right", || Takeover::new("link0", filter, &[])).unwrap().unwrap();
+        assert!(!heard(&datagram(from, to, 4500, 2, 100)));
+        ring_has(2);
+        // A message of IKE reaches the daemon.
+        let mut ike = datagram(from, to, 4500, 3, 100);
+        let data = if from.is_ipv4() { 28 } else { 48 };
+        ike[data..data + 4].fill(0);
+        assert!(ip::complete_checksum(&mut ike));
+        assert!(heard(&ike));
+        // As if a process had been killed: the next one replaces what it left.
+        std::mem::forget(taken);
+        let taken = lab.within("right", || Takeover::new("link0", filter, &[to])).unwrap().unwrap();
+        assert!(heard(&datagram(from, to, 4500, 4, 100)), "an address that is spared");
+        drop(taken);
+        let taken = lab.within("right", || Takeover::new("link0", filter, &[from])).unwrap().unwrap();
+        assert!(!heard(&datagram(from, to, 4500, 5, 100)));
+        drop(taken);
+        assert!(heard(&datagram(from, to, 4500, 6, 100)));
+        ring_has(6);
+    }
+    assert!(lab.within("right", || Takeover::new("none0", filter, &[])).unwrap().is_err());
 }
 
 #[test]
@@ -443,6 +493,36 @@ fn a_tun_device_carries_packets_both_ways() {
     assert!(sink.send(&answer, &pairs).is_err());
     // Two queues, under another name.
     assert_eq!(lab.within("host", || tun::open("tun1", 1400, 2)).unwrap().unwrap().len(), 2);
+}
+
+#[test]
+fn an_interface_without_link_addresses_is_sent_to_and_what_it_has_no_room_for_is_counted() {
+    const PACKETS: u32 = 3000;
+    if !can_have_namespaces() {
+        return;
+    }
+    let lab = Builder::new(&lab_name()).unwrap().namespace("host").up().unwrap();
+    let mut ends = lab.within("host", || tun::open("tun0", 1400, 1)).unwrap().unwrap();
+    let added = lab.command("host", "ip").args(["address", "add", "10.77.0.1/24", "dev", "tun0"]).status().unwrap();
+    assert!(added.success());
+    let mut sink = lab.within("host", || LinkSink::open("tun0", &SinkOptions::default())).unwrap().unwrap();
+    let packets = (0..PACKETS).map(|number| datagram(LEFT, RIGHT, 4500, number, 100)).collect::<Vec<_>>();
+    let pairs = (0..PACKETS).map(|number| [number * 100, (number + 1) * 100]).collect::<Vec<_>>();
+    let left = sink.send(&packets.concat(), &pairs).unwrap() as u64;
+    let counters = sink.counters();
+    assert!(left > 100 && counters.no_room > 100, "{counters:?}");
+    assert_eq!((counters.packets, counters.packets + counters.no_room), (left, u64::from(PACKETS)));
+    // What is said to have left is there, from the first one on, in order.
+    let (mut source, mut expected) = (ends.pop().unwrap().0, 0);
+    let mut take = |packet: &[u8]| {
+        if packet[0] == 0x45 {
+            assert_eq!(number(packet), expected);
+            expected += 1;
+        }
+        true
+    };
+    while source.receive(Duration::ZERO, &mut take).unwrap() > 0 {}
+    assert_eq!(u64::from(expected), left);
 }
 
 #[test]

@@ -5,12 +5,10 @@ use std::net::IpAddr;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::time::{Duration, Instant};
 
-use rustix::net::sockopt::{
-    Timeout, set_socket_send_buffer_size, set_socket_send_buffer_size_force, set_socket_timeout,
-};
+use rustix::net::sockopt::{set_socket_send_buffer_size, set_socket_send_buffer_size_force};
 
 use crate::neighbours::{Hop, Neighbours};
-use crate::system::{packet_address, set_option, socket};
+use crate::system::{packet_address, set_option, socket, wait_writable};
 use crate::{Sent, Sink, interface, ip, packet_at};
 
 /// Packets that are handed to the kernel in one call.
@@ -24,7 +22,7 @@ const _: () = assert!(BURST_MAX <= 1024, "sendmmsg takes at most UIO_MAXIOV mess
 /// How a [`LinkSink`] is opened.
 #[derive(Clone, Copy, Debug)]
 pub struct SinkOptions {
-    /// How long a call waits for room before it drops packets; at least a microsecond and at most a second.
+    /// How long a call waits for room, altogether, before it drops packets; at most a second.
     pub wait: Duration,
     /// Packets to the kernel in one call, 1 to [`BURST_MAX`].
     pub burst: usize,
@@ -80,23 +78,13 @@ impl Messages {
     }
 }
 
-/// What a call knows of the room that is left.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Room {
-    /// Wait for it.
-    Wait,
-    /// It was waited for in vain: take what there is.
-    Take,
-    /// There is none.
-    None,
-}
-
 /// Packets that leave by an interface, each to the link address of its next hop.
 pub struct LinkSink {
     socket: OwnedFd,
     index: u32,
     mtu: usize,
     burst: usize,
+    wait: Duration,
     neighbours: Neighbours,
     messages: Messages,
     counters: Sent,
@@ -121,9 +109,6 @@ impl LinkSink {
         // Protocol 0: nothing is received.
         let socket = socket(libc::AF_PACKET, libc::SOCK_DGRAM, 0)?;
         set_option(&socket, libc::SOL_PACKET, libc::PACKET_QDISC_BYPASS, 1)?;
-        // A timeout of zero would be none.
-        let wait = options.wait.clamp(Duration::from_micros(1), WAIT_MAX);
-        set_socket_timeout(&socket, Timeout::Send, Some(wait))?;
         // Beyond what everybody may have needs CAP_NET_ADMIN; without it there is less room.
         if set_socket_send_buffer_size_force(&socket, SEND_BUFFER_LEN).is_err() {
             set_socket_send_buffer_size(&socket, SEND_BUFFER_LEN)?;
@@ -133,6 +118,7 @@ impl LinkSink {
             index: interface.index,
             mtu: interface.mtu,
             burst: options.burst,
+            wait: options.wait.min(WAIT_MAX),
             neighbours: Neighbours::new(&interface)?,
             messages: Messages::new(options.burst),
             counters: Sent::default(),
@@ -175,20 +161,16 @@ impl LinkSink {
         Ok(())
     }
 
-    /// Hands the messages to the kernel and returns how many it took.
-    fn transmit(&mut self, room: &mut Room) -> io::Result<usize> {
+    /// Hands the messages to the kernel and returns how many it took. `until` is when waiting for room ends, once it has begun.
+    fn transmit(&mut self, until: &mut Option<Instant>) -> io::Result<usize> {
         self.messages.join();
         let (mut left, mut at) = (0, 0);
         while let Some(headers) = self.messages.headers.get_mut(at..).filter(|headers| !headers.is_empty()) {
-            if *room == Room::None {
-                self.counters.no_room += headers.len() as u64;
-                break;
-            }
-            let flags = if *room == Room::Wait { 0 } else { libc::MSG_DONTWAIT };
             let len = headers.len() as u32;
             // SAFETY: `join` has made each header point to its address and its part, and that to a packet that `send` borrows; the
             // kernel writes nothing but the headers' own lengths.
-            let sent = unsafe { libc::sendmmsg(self.socket.as_raw_fd(), headers.as_mut_ptr(), len, flags) };
+            let sent =
+                unsafe { libc::sendmmsg(self.socket.as_raw_fd(), headers.as_mut_ptr(), len, libc::MSG_DONTWAIT) };
             if let Ok(sent @ 1..) = usize::try_from(sent) {
                 let parts = self.messages.parts.iter().skip(at).take(sent);
                 self.counters.packets += sent as u64;
@@ -201,9 +183,15 @@ impl LinkSink {
             match error.raw_os_error().unwrap_or(0) {
                 libc::EINTR => continue,
                 libc::EAGAIN => {
-                    self.counters.no_room += 1;
-                    *room = if *room == Room::Wait { Room::Take } else { Room::None };
+                    let until = until.get_or_insert_with(|| Instant::now() + self.wait);
+                    let wait = until.saturating_duration_since(Instant::now());
+                    if wait.is_zero() || !wait_writable(&self.socket, wait)? {
+                        self.counters.no_room += u64::from(len);
+                        break;
+                    }
+                    continue;
                 }
+                // The interface's own queue was full, and this packet is lost.
                 libc::ENOBUFS | libc::ENOMEM => self.counters.no_room += 1,
                 libc::EMSGSIZE => self.counters.too_long += 1,
                 libc::ENETDOWN | libc::ENXIO | libc::ENODEV | libc::EBADF | libc::EPERM => {
@@ -222,7 +210,7 @@ impl Sink for LinkSink {
     fn send(&mut self, buffer: &[u8], packets: &[[u32; 2]]) -> io::Result<usize> {
         let now = Instant::now();
         self.neighbours.begin();
-        let (mut left, mut last, mut room) = (0, None, Room::Wait);
+        let (mut left, mut last, mut until) = (0, None, None);
         for (burst, pairs) in packets.chunks(self.burst).enumerate() {
             self.messages.clear();
             let mut prepared = Ok(());
@@ -233,7 +221,7 @@ impl Sink for LinkSink {
                     break;
                 }
             }
-            let sent = self.transmit(&mut room);
+            let sent = self.transmit(&mut until);
             if sent.is_err() && prepared.is_ok() {
                 self.counters.refused += packets.len().saturating_sub((burst + 1) * self.burst) as u64;
             }

@@ -178,7 +178,7 @@ fn judge(frame: Frame<'_>, mtu: usize) -> Verdict<'_> {
 
 impl Source for RingSource {
     fn receive(&mut self, wait: Duration, take: &mut dyn FnMut(&[u8]) -> bool) -> io::Result<usize> {
-        let mut taken = 0;
+        let (mut taken, octets_before) = (0, self.counters.octets);
         if !self.ring.is_ready() && !self.wait(wait)? {
             return Ok(0);
         }
@@ -203,6 +203,7 @@ impl Source for RingSource {
             }
             self.ring.advance();
         }
+        self.ring.warm(taken, (self.counters.octets - octets_before) as usize);
         Ok(taken)
     }
 
