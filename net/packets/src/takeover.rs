@@ -20,6 +20,8 @@ const PREFERENCE: &str = "19070";
 const HANDLE: &str = "0x1";
 
 /// Packets of an interface that the kernel's own code does not see while this value lives.
+///
+/// What a killed process leaves is replaced by the next one, or removed by `tc filter delete dev INTERFACE ingress pref 19070`.
 #[derive(Debug)]
 pub struct Takeover {
     interface: String,

@@ -40,7 +40,8 @@ pub struct Fanout {
 pub struct SourceOptions {
     /// Which packets it gets.
     pub filter: Filter,
-    /// Frames of the ring, at most [`super::FRAMES_MAX`]; in blocks, memory for as many of the longest packets.
+    /// Frames of the ring, at most [`super::FRAMES_MAX`]; in blocks, memory for as many of the longest packets. A frame has the next power of
+    /// two above the MTU: 2 KiB for 1500 octets, 16 KiB for 9000, which the kernel allocates at once.
     pub frames: usize,
     /// How the ring is laid out.
     pub layout: Layout,
