@@ -11,6 +11,7 @@ pub mod device;
 pub mod driver;
 pub mod engines;
 mod estimate;
+pub mod gateway;
 pub mod grid;
 pub mod ladder;
 mod lineup;

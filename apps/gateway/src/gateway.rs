@@ -1,0 +1,218 @@
+//! The whole: two lines, their workers, and the file that is in force.
+
+use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use ciphermill::Mill;
+use ciphermill_contract::Direction;
+use ciphermill_esp::{Burst, Counters, Event, Tunnels};
+use ciphermill_packets::filter::Filter;
+use ciphermill_packets::{Received, Sent};
+
+use crate::configuration::Configuration;
+use crate::line::{Line, lock};
+use crate::ports::{self, Opened};
+use crate::setup::{InForce, SetupError};
+
+/// How often the main thread looks at events, times and signals.
+const TICK: Duration = Duration::from_millis(50);
+
+/// Bytes that a packet of a burst takes on average, with room for headers.
+const PACKET_ROOM: usize = 2048;
+
+/// Why a gateway does not start, or has ended.
+#[derive(Debug, thiserror::Error)]
+pub enum GatewayError {
+    /// An interface, a device or a file.
+    #[error(transparent)]
+    Port(#[from] io::Error),
+    /// What the file says.
+    #[error(transparent)]
+    Setup(#[from] SetupError),
+}
+
+/// What a gateway has counted.
+#[derive(Clone, Debug, Default)]
+pub struct Status {
+    /// Packets that left.
+    pub sent: Counters,
+    /// Packets that came.
+    pub received: Counters,
+    /// At the inside: what came from there, and what was sent there.
+    pub inside: (Received, Sent),
+    /// The same at the outside.
+    pub outside: (Received, Sent),
+    /// Associations out and in.
+    pub associations: (usize, usize),
+}
+
+/// A gateway with its interfaces open and its associations made; nothing runs yet.
+pub struct Gateway {
+    mill: Mill,
+    tunnels: Arc<Mutex<Tunnels>>,
+    lines: [Arc<Line>; 2],
+    workers: usize,
+    burst: usize,
+    pad_to: u16,
+    allows_static: bool,
+    in_force: Mutex<InForce>,
+    epoch: Instant,
+    /// Dropped last of all, so that the kernel takes over again when nothing is worked on any more.
+    _takeovers: Vec<ciphermill_packets::takeover::Takeover>,
+}
+
+impl Gateway {
+    /// Opens what a file names.
+    ///
+    /// # Errors
+    /// [`GatewayError`].
+    pub fn open(mill: &Mill, configuration: &Configuration, allows_static: bool) -> Result<Gateway, GatewayError> {
+        let spared: Vec<_> = configuration
+            .own_addresses
+            .iter()
+            .copied()
+            .chain(configuration.tunnel.iter().map(|tunnel| tunnel.local))
+            .collect();
+        let port = configuration.udp_ports.first().copied();
+        let filter = port.map_or(Filter::Esp, Filter::EspOrUdp);
+        let inside = ports::open(&configuration.inside, Filter::Ip, &spared)?;
+        // ESP is for us, wherever it is sent.
+        let outside = ports::open(&configuration.outside, filter, &[])?;
+        Gateway::with(mill, configuration, allows_static, inside, outside)
+    }
+
+    /// The same with sides that the caller has opened.
+    ///
+    /// # Errors
+    /// `Setup`; a side without a source.
+    pub fn with(
+        mill: &Mill,
+        configuration: &Configuration,
+        allows_static: bool,
+        inside: Opened,
+        outside: Opened,
+    ) -> Result<Gateway, GatewayError> {
+        let mut tunnels = Tunnels::new(mill);
+        tunnels.set_own_addresses(configuration.own_addresses.clone());
+        tunnels.set_udp_ports(configuration.udp_ports.clone());
+        let (mut inside_sources, inside_sink, inside_takeover) = inside.into_parts();
+        let (mut outside_sources, outside_sink, outside_takeover) = outside.into_parts();
+        let (Some(from_inside), Some(from_outside)) = (inside_sources.pop(), outside_sources.pop()) else {
+            return Err(io::Error::other("a side has no source of packets").into());
+        };
+        let out = Line::new(Direction::Encrypt, from_inside, Arc::clone(&outside_sink), Arc::clone(&inside_sink));
+        let into = Line::new(Direction::Decrypt, from_outside, inside_sink, outside_sink);
+        let gateway = Gateway {
+            mill: mill.clone(),
+            tunnels: Arc::new(Mutex::new(tunnels)),
+            lines: [Arc::new(out), Arc::new(into)],
+            workers: configuration.workers,
+            burst: configuration.burst,
+            pad_to: configuration.tunnel.iter().map(|tunnel| tunnel.pad_to).max().unwrap_or(0),
+            allows_static,
+            in_force: Mutex::new(InForce::default()),
+            epoch: Instant::now(),
+            _takeovers: inside_takeover.into_iter().chain(outside_takeover).collect(),
+        };
+        gateway.reload(configuration)?;
+        Ok(gateway)
+    }
+
+    /// Puts the tunnels and policies of a file into force; its interfaces and numbers of threads stay as they were at the start.
+    ///
+    /// # Errors
+    /// `Setup`: tunnels that were in force and are not named in the error stay.
+    pub fn reload(&self, configuration: &Configuration) -> Result<(), GatewayError> {
+        let now = self.epoch.elapsed();
+        let mut tunnels = lock(&self.tunnels);
+        let mut in_force = lock(&self.in_force);
+        let waiting = in_force.apply(configuration, &mut tunnels, self.allows_static, now)?;
+        for name in waiting {
+            tracing::warn!(
+                tunnel = name,
+                "no keys yet: the other end has not written its start value; SIGHUP looks again"
+            );
+        }
+        Ok(())
+    }
+
+    /// The associations and policies, for whoever manages keys besides the file.
+    pub fn tunnels(&self) -> Arc<Mutex<Tunnels>> {
+        Arc::clone(&self.tunnels)
+    }
+
+    /// The moment that the clock of bursts counts from.
+    pub fn epoch(&self) -> Instant {
+        self.epoch
+    }
+
+    /// What was counted until now.
+    pub fn status(&self) -> Status {
+        let (from_inside, to_outside) = self.lines[0].counters();
+        let (from_outside, to_inside) = self.lines[1].counters();
+        let tunnels = lock(&self.tunnels);
+        let (sent, received) = tunnels.counters();
+        Status {
+            sent: sent.clone(),
+            received: received.clone(),
+            inside: (from_inside, to_inside),
+            outside: (from_outside, to_outside),
+            associations: (tunnels.outbound_all().count(), tunnels.inbound_all().count()),
+        }
+    }
+
+    /// Runs until `stop` is set, or until both sides' sources have ended. `tick` is called some times a second, and hears the events.
+    ///
+    /// # Errors
+    /// An interface that is gone, a full disk, no thread.
+    pub fn run(&self, stop: &AtomicBool, mut tick: impl FnMut(&Gateway, Vec<Event>)) -> Result<(), GatewayError> {
+        thread::scope(|scope| {
+            let mut workers = Vec::new();
+            for (at, line) in self.lines.iter().enumerate() {
+                for number in 0..self.workers {
+                    let other = &self.lines[1 - at];
+                    let name = format!("{}-{number}", if at == 0 { "out" } else { "in" });
+                    let work = move || {
+                        let mut session = self.mill.session();
+                        let mut burst = Burst::new(self.burst, self.burst * PACKET_ROOM, self.pad_to);
+                        line.work(&self.tunnels, &mut session, &mut burst, self.epoch, other)
+                    };
+                    match thread::Builder::new().name(name).spawn_scoped(scope, work) {
+                        Ok(worker) => workers.push(worker),
+                        Err(error) => {
+                            self.lines.iter().for_each(|line| line.stop());
+                            return Err(error.into());
+                        }
+                    }
+                }
+            }
+            while !stop.load(Ordering::Relaxed) && workers.iter().any(|worker| !worker.is_finished()) {
+                thread::sleep(TICK);
+                let events = {
+                    let mut tunnels = lock(&self.tunnels);
+                    tunnels.tick(self.epoch.elapsed());
+                    tunnels.take_events()
+                };
+                tick(self, events);
+                if workers.iter().any(|worker| worker.is_finished()) && self.lines.iter().any(|line| line.has_failed())
+                {
+                    break;
+                }
+            }
+            self.lines.iter().for_each(|line| line.stop());
+            let ended = workers.into_iter().map(|worker| worker.join());
+            ended.fold(Ok(()), |all, ended| {
+                let ended = ended.unwrap_or_else(|_| Err(io::Error::other("a worker panicked")));
+                all.and(ended.map_err(GatewayError::from))
+            })
+        })
+    }
+
+    /// Tunnels in force, by name.
+    pub fn tunnel_names(&self) -> Vec<String> {
+        lock(&self.in_force).tunnels().map(|(name, ..)| name.to_owned()).collect()
+    }
+}

@@ -1,0 +1,3 @@
+//! `lab gateway`: ESP where it is used.
+
+pub mod memory;
