@@ -1,5 +1,6 @@
 //! The command line: what can be said, with examples.
 
+mod gateway;
 mod inspect;
 mod keys;
 mod openssl;
@@ -14,6 +15,9 @@ use std::path::PathBuf;
 
 use ciphermill_table::Codec;
 use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
+pub(crate) use gateway::{
+    GatewayCommand, GatewayFileArgs, GatewayLabArgs, GatewayLabCommand, GatewayLabUpArgs, GatewayRunArgs,
+};
 pub(crate) use inspect::InspectArgs;
 pub(crate) use keys::{BackupArgs, KeysCommand, KeystoreArgs, PublicForm};
 pub(crate) use openssl::{InstallArgs, OpensslCommand};
@@ -112,6 +116,9 @@ pub(crate) enum Command {
     /// One mill for all processes of this machine: run it, ask how it is, end it.
     #[command(subcommand)]
     Service(ServiceCommand),
+    /// ESP tunnels between networks: run a gateway, check its file, make namespaces to try it in.
+    #[command(subcommand)]
+    Gateway(GatewayCommand),
     /// Serve a token to the program that has started this one, over standard input.
     #[command(hide = true)]
     TokenHost,

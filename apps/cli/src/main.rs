@@ -39,6 +39,7 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Openssl(command) => commands::openssl::run(&command, config),
         Command::Pkcs11(command) => commands::pkcs11::run(&command),
         Command::Service(command) => commands::service::run(&command, config),
+        Command::Gateway(command) => commands::gateway::run(&command, config),
         Command::Tokens(command) => commands::tokens::run(&command, cli.config.as_deref(), config),
         Command::TokenHost => match ciphermill_token::serve() {
             Ok(()) => Ok(ExitCode::SUCCESS),

@@ -43,14 +43,26 @@ pub(crate) struct Served {
 /// # Errors
 /// There is something at `path` other than the socket of a program that has ended, or no socket can be made there.
 pub(crate) fn serve(path: Option<&Path>, mill: &Mill) -> anyhow::Result<Option<Served>> {
+    let mill = mill.clone();
+    serve_text(path, Arc::new(move || mill.metrics().prometheus()))
+}
+
+/// What is served: made anew for each who asks.
+pub(crate) type Text = Arc<dyn Fn() -> String + Send + Sync>;
+
+/// The same with a text of the caller's.
+///
+/// # Errors
+/// As [`serve`].
+pub(crate) fn serve_text(path: Option<&Path>, text: Text) -> anyhow::Result<Option<Served>> {
     let Some(path) = path else { return Ok(None) };
     let wrong = || format!("cannot serve metrics at {}", path.display());
     clear_dead(path).with_context(wrong)?;
     let listener = bind_private(path).with_context(wrong)?;
     let metadata = std::fs::symlink_metadata(path).with_context(wrong)?;
     let stop = Arc::new(AtomicBool::new(false));
-    let (own_stop, mill) = (Arc::clone(&stop), mill.clone());
-    let listen = move || listen(&listener, &mill, &own_stop);
+    let own_stop = Arc::clone(&stop);
+    let listen = move || listen(&listener, &text, &own_stop);
     let thread = thread::Builder::new().name("metrics".to_owned()).spawn(listen).with_context(wrong)?;
     let identity = (metadata.dev(), metadata.ino());
     Ok(Some(Served { path: path.to_owned(), identity, stop, thread: Some(thread) }))
@@ -107,7 +119,7 @@ fn bind_private(path: &Path) -> anyhow::Result<UnixListener> {
     Ok(made?)
 }
 
-fn listen(listener: &UnixListener, mill: &Mill, stop: &AtomicBool) {
+fn listen(listener: &UnixListener, text: &Text, stop: &AtomicBool) {
     let clients = Arc::new(AtomicUsize::new(0));
     while !stop.load(Ordering::Relaxed) {
         let Ok((stream, _)) = listener.accept() else {
@@ -118,10 +130,10 @@ fn listen(listener: &UnixListener, mill: &Mill, stop: &AtomicBool) {
             continue;
         }
         clients.fetch_add(1, Ordering::Relaxed);
-        let (mill, own_clients) = (mill.clone(), Arc::clone(&clients));
+        let (text, own_clients) = (Arc::clone(text), Arc::clone(&clients));
         let answered = thread::Builder::new().name("metrics-client".to_owned()).spawn(move || {
             // A client that goes away or is too slow is its own affair.
-            let _ = answer(stream, &mill);
+            let _ = answer(stream, &text);
             own_clients.fetch_sub(1, Ordering::Relaxed);
         });
         if answered.is_err() {
@@ -130,11 +142,11 @@ fn listen(listener: &UnixListener, mill: &Mill, stop: &AtomicBool) {
     }
 }
 
-fn answer(mut stream: UnixStream, mill: &Mill) -> io::Result<()> {
+fn answer(mut stream: UnixStream, text: &Text) -> io::Result<()> {
     stream.set_nonblocking(false)?;
     let response = match read_request(&mut stream)? {
         None => response("431 Request Header Fields Too Large", "the request is too long\n"),
-        Some(request) => respond(&request, mill),
+        Some(request) => respond(&request, text),
     };
     let end = Instant::now() + CLIENT_TIME;
     let mut rest = response.as_bytes();
@@ -170,14 +182,12 @@ fn time_until(end: Instant) -> io::Result<Duration> {
     end.checked_duration_since(Instant::now()).filter(|left| !left.is_zero()).ok_or_else(|| ErrorKind::TimedOut.into())
 }
 
-fn respond(request: &[u8], mill: &Mill) -> String {
+fn respond(request: &[u8], text: &Text) -> String {
     let line = request.split(|byte| *byte == b'\n').next().unwrap_or_default();
     let line = String::from_utf8_lossy(line);
     let mut words = line.split_ascii_whitespace();
     match (words.next(), words.next(), words.next()) {
-        (Some("GET"), Some("/metrics"), Some(version)) if version.starts_with("HTTP/1.") => {
-            response("200 OK", &mill.metrics().prometheus())
-        }
+        (Some("GET"), Some("/metrics"), Some(version)) if version.starts_with("HTTP/1.") => response("200 OK", &text()),
         (Some("GET"), Some(_), Some(version)) if version.starts_with("HTTP/1.") => {
             response("404 Not Found", "there is /metrics and nothing else\n")
         }

@@ -5,6 +5,7 @@ pub(crate) mod demo;
 pub(crate) mod disable;
 pub(crate) mod engines;
 pub(crate) mod explain;
+pub(crate) mod gateway;
 mod input;
 pub(crate) mod inspect;
 mod installed;
