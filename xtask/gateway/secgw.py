@@ -36,6 +36,8 @@ SOURCE, DESTINATION = "172.16.1.5", "172.16.2.5"
 INSIDE = "192.168.105"
 START_SECONDS = 30
 WARM_UP_SECONDS = 0.5
+# A share of the core below this says that something else ran there.
+UNDISTURBED = 0.98
 
 
 class Suite:
@@ -114,6 +116,11 @@ class Gateway:
         lost = sum(stats[each] for each in ("imissed", "ierrors", "oerrors", "rx_nombuf"))
         return now, stats["ipackets"], stats["opackets"], lost
 
+    def core_seconds(self):
+        """How long its loop, which is its main thread, has had the core."""
+        with open(f"/proc/{self.process.pid}/task/{self.process.pid}/schedstat") as file:
+            return int(file.read().split()[0]) / 1e9
+
     def sent(self, at_least):
         """Waits for so many packets to have been sent."""
         deadline = time.monotonic() + START_SECONDS
@@ -178,7 +185,7 @@ def compare(options, suite, direction, source, inner):
 
 
 def measure(options, suite, direction, source):
-    """Seconds, packets sent in them, and packets lost since the start."""
+    """Seconds, packets sent in them, packets lost since the start, and the share of the seconds that the core was its own."""
     gateway = Gateway(options, suite, direction, f"rx_pcap={source},infinite_rx=1")
     dropped = None
     try:
@@ -186,21 +193,24 @@ def measure(options, suite, direction, source):
         gateway.sent(1)
         time.sleep(WARM_UP_SECONDS)
         begin, _, sent_before, _ = gateway.counters()
+        had_before = gateway.core_seconds()
         time.sleep(options.seconds)
         end, _, sent_after, lost = gateway.counters()
+        had_after = gateway.core_seconds()
     finally:
         dropped = gateway.stop()
     if dropped is None:
         raise RuntimeError("ipsec-secgw has not said how many packets it dropped")
-    return end - begin, sent_after - sent_before, lost + dropped
+    return end - begin, sent_after - sent_before, lost + dropped, min(1.0, (had_after - had_before) / (end - begin))
 
 
 def report(options, name, suite, direction, size, result):
-    seconds, packets, lost = result
+    seconds, packets, lost, share = result
     mpps = packets / seconds / 1e6
-    print(f"{direction:3} {suite.title:26} {size:4} bytes: {mpps:7.3f} Mpps, {lost} lost in {packets} packets, {seconds:.2f} s")
+    noise = "" if share >= UNDISTURBED else f" (disturbed: it had the core for {share:.0%} of the time)"
+    print(f"{direction:3} {suite.title:26} {size:4} bytes: {mpps:7.3f} Mpps, {lost} lost in {packets} packets, {seconds:.2f} s{noise}")
     record = {"peer": "ipsec-secgw", "version": options.version, "name": name, "direction": direction, "suite": suite.title, "size": size}
-    record |= {"mpps": round(mpps, 4), "packets": packets, "lost": lost, "seconds": round(seconds, 4), "core": options.core, "pages": options.pages}
+    record |= {"mpps": round(mpps, 4), "packets": packets, "lost": lost, "seconds": round(seconds, 4), "core_share": round(share, 4), "core": options.core, "pages": options.pages}
     print(json.dumps(record), flush=True)
 
 
