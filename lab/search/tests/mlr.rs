@@ -141,6 +141,39 @@ fn limits_at_the_ends_of_the_range() {
     }
 }
 
+/// Loses a little from 1 to 2 Mpps and nothing from there to 4; more makes it collapse to 1.5.
+struct Hole;
+
+impl Trial for Hole {
+    type Error = &'static str;
+
+    fn run(&mut self, rate_pps: f64, duration: Duration) -> Result<Outcome, Self::Error> {
+        let share = match rate_pps {
+            rate if rate > 4e6 => 1.5e6 / rate,
+            rate if rate > 1e6 && rate < 2e6 => 0.999,
+            _ => 1.0,
+        };
+        let offered = rate_pps * duration.as_secs_f64();
+        Ok(Outcome {
+            offered: offered as u64,
+            received: (offered as u64 as f64 * share) as u64,
+            duplicates: 0,
+            duration,
+        })
+    }
+}
+
+#[test]
+fn rates_that_are_carried_above_one_that_is_not_are_taken_for_luck() {
+    let found = search(&mut Hole, range(), &GOALS).unwrap();
+    let [ndr, pdr] = &found.goals[..] else { panic!("two goals have two results") };
+    assert!((ndr.throughput_pps.unwrap() / 1e6 - 1.0).abs() <= 0.0052, "{ndr:?}");
+    assert!((pdr.throughput_pps.unwrap() / 4e6 - 1.0).abs() <= 0.0052, "{pdr:?}");
+    assert_eq!((ndr.standing, pdr.standing), (Standing::Regular, Standing::Regular));
+    // The premise: rates above NDR's upper bound were carried without loss.
+    assert!(found.trials.iter().any(|trial| trial.rate_pps > 2e6 && trial.outcome.lost() == 0));
+}
+
 #[test]
 fn trials_that_are_used_up_leave_goals_unfinished() {
     for trials_max in [0, 1, 2, 5, 12] {
