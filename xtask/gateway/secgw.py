@@ -108,8 +108,11 @@ class Gateway:
     def counters(self):
         """The time, the packets received and sent, and what the port itself has lost."""
         before = time.monotonic()
-        self.socket.send(b"/ethdev/stats,0")
-        stats = json.loads(self.socket.recv(65536))["/ethdev/stats"]
+        try:
+            self.socket.send(b"/ethdev/stats,0")
+            stats = json.loads(self.socket.recv(65536))["/ethdev/stats"]
+        except (OSError, ValueError):
+            raise RuntimeError("ipsec-secgw has ended, or does not answer") from None
         now = (before + time.monotonic()) / 2
         if stats is None:
             return now, 0, 0, 0
@@ -247,7 +250,8 @@ def main():
                 report(options, names[way], suite, way, size, measure(options, suite, way, source))
                 done += 1
     if done == 0:
-        sys.exit(f"secgw: --only {' '.join(options.only)}: there is no such measurement")
+        print(f"secgw: --only {' '.join(options.only)}: there is no such measurement", file=sys.stderr)
+        sys.exit(2)
 
 
 if __name__ == "__main__":
