@@ -201,7 +201,12 @@ fn read_esn(from: &mut Reader<'_>) -> Result<Replay, Refusal> {
     if window as usize > words * 32 {
         return Err(Refusal::invalid("a replay window longer than its bitmap"));
     }
-    let bitmap = (0..words).map(|_| from.u32()).collect::<Result<_, _>>()?;
+    // `ip xfrm` leaves out a bitmap that is empty.
+    let bitmap = if from.rest().is_empty() {
+        vec![0; words]
+    } else {
+        (0..words).map(|_| from.u32()).collect::<Result<_, _>>()?
+    };
     let wide = |high: u32, low: u32| u64::from(high) << 32 | u64::from(low);
     Ok(Replay { window, sent: wide(sent_high, sent), received: wide(received_high, received), bitmap })
 }

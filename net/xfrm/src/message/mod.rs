@@ -122,3 +122,6 @@ impl<'a> Attributes<'a> {
         self.read(kind, Reader::u32)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -60,7 +60,8 @@ impl Table {
     #[must_use]
     pub fn new() -> Self {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
-        Self { now, ..Self::default() }
+        // So that two tables do not give out the same SPIs one after another, which would hide that one was taken for the other.
+        Self { now, spi_steps: std::process::id().wrapping_mul(0x85eb_ca6b), ..Self::default() }
     }
 
     /// Sets the clock, in seconds since 1970, and ends what has lived long enough; limits that were reached are events.
