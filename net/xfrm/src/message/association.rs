@@ -408,9 +408,6 @@ fn write_encapsulation(to: &mut Writer, encapsulation: &Encapsulation, destinati
 
 /// What a kernel checks before it lets an association in.
 pub(super) fn check(association: &SecurityAssociation, attributes: &Attributes<'_>) -> Result<(), Refusal> {
-    if association.id.protocol != IPPROTO_ESP {
-        return Err(Refusal::new(Errno::PROTONOSUPPORT, "a protocol other than ESP"));
-    }
     if association.algorithms.is_none() {
         return Err(Refusal::invalid("ESP without algorithms"));
     }

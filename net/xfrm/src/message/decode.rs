@@ -99,10 +99,19 @@ pub fn parse_request(header: &Header, body: &[u8]) -> Result<Request, Refusal> {
 
 fn read_association(from: &mut Reader<'_>) -> Result<Box<SecurityAssociation>, Refusal> {
     let mut state = read_info(from)?;
+    check_protocol(&state.association)?;
     let attributes = Attributes::parse(from.rest())?;
     association::read_attributes(&mut state, &attributes)?;
     check(&state.association, &attributes)?;
     Ok(Box::new(state.association))
+}
+
+fn check_protocol(association: &SecurityAssociation) -> Result<(), Refusal> {
+    match association.id.protocol {
+        IPPROTO_ESP => Ok(()),
+        IPPROTO_AH | IPPROTO_COMP => Err(Refusal::new(Errno::PROTONOSUPPORT, "a protocol other than ESP")),
+        _ => Err(Refusal::invalid("a protocol that has no associations")),
+    }
 }
 
 fn read_association_key(from: &mut Reader<'_>) -> Result<AssociationKey, Refusal> {
@@ -132,15 +141,9 @@ fn read_filter(body: &[u8]) -> Result<ListFilter, Refusal> {
 fn read_spi_request(from: &mut Reader<'_>) -> Result<SpiRequest, Refusal> {
     let mut state = read_info(from)?;
     let (min, max) = (from.u32()?, from.u32()?);
+    check_protocol(&state.association)?;
     let attributes = Attributes::parse(from.rest())?;
     association::read_attributes(&mut state, &attributes)?;
-    match state.association.id.protocol {
-        IPPROTO_ESP => {}
-        IPPROTO_AH | IPPROTO_COMP => {
-            return Err(Refusal::new(Errno::PROTONOSUPPORT, "a protocol other than ESP"));
-        }
-        _ => return Err(Refusal::invalid("a protocol that has no SPI")),
-    }
     if min > max {
         return Err(Refusal::invalid("a range of SPIs that ends before it begins"));
     }

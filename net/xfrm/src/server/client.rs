@@ -101,6 +101,8 @@ impl Client {
 
     /// Something unasked. A program that lets too much of it wait is dropped.
     pub(super) fn tell(&mut self, datagram: Datagram) {
+        // Much may have come at once that its socket has room for.
+        while self.pending.len() >= self.pending_max && self.send_first() {}
         if self.pending.len() >= self.pending_max {
             self.end(Some("it does not read what it is told"));
         } else {
@@ -119,17 +121,26 @@ impl Client {
 
     /// Sends what the socket takes.
     pub(super) fn flush(&mut self, kernel: &mut dyn Kernel) {
-        while !self.over {
-            if self.pending.len() < LISTING_PENDING {
+        loop {
+            if !self.over && self.pending.len() < LISTING_PENDING {
                 self.list_on(kernel);
             }
-            let Some(first) = self.pending.front() else { return };
-            match send(&self.socket, first, SendFlags::NOSIGNAL | SendFlags::DONTWAIT) {
-                Ok(_) => drop(self.pending.pop_front()),
-                Err(Errno::INTR) => {}
-                Err(Errno::AGAIN | Errno::NOBUFS) => return,
-                Err(Errno::PIPE | Errno::CONNRESET) => self.end(None),
-                Err(errno) => self.end(Some(&errno.to_string())),
+            if !self.send_first() {
+                return;
+            }
+        }
+    }
+
+    /// Sends the first datagram that waits; says whether it went.
+    fn send_first(&mut self) -> bool {
+        let Some(first) = self.pending.front().filter(|_| !self.over) else { return false };
+        match send(&self.socket, first, SendFlags::NOSIGNAL | SendFlags::DONTWAIT) {
+            Ok(_) => self.pending.pop_front().is_some(),
+            Err(Errno::AGAIN | Errno::NOBUFS | Errno::INTR) => false,
+            Err(errno) => {
+                let gone = matches!(errno, Errno::PIPE | Errno::CONNRESET);
+                self.end(Some(&errno.to_string()).filter(|_| !gone).map(String::as_str));
+                false
             }
         }
     }

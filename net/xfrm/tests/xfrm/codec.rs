@@ -1,11 +1,9 @@
 //! The messages read and written: what is written is read as it was, and what is cut or lies about its length is refused.
 
-mod strategies;
-
+use crate::strategies::{association, plain, request};
 use ciphermill_xfrm::message::{HEADER_LEN, Request, encode_request, messages, parse_request};
 use ciphermill_xfrm::{Errno, Refusal};
 use proptest::prelude::*;
-use strategies::{association, request};
 
 /// The only request of a datagram.
 fn read(datagram: &[u8]) -> Result<Request, Refusal> {
@@ -87,7 +85,7 @@ fn is_boundary(datagram: &[u8], len: usize) -> bool {
 }
 
 fn some_association() -> Vec<u8> {
-    let association = strategies::plain(0x1001);
+    let association = plain(0x1001);
     encode_request(&Request::Add(Box::new(association)), 1, true).to_vec()
 }
 
@@ -140,7 +138,7 @@ fn refused_message(datagram: &[u8]) {
 
 #[test]
 fn a_window_with_a_bitmap_that_is_too_long_is_refused() {
-    let mut association = strategies::plain(1);
+    let mut association = plain(1);
     (association.replay.window, association.replay.bitmap) = (64, vec![0, 0]);
     let datagram = encode_request(&Request::Add(Box::new(association)), 1, true).to_vec();
     let esn = find(&datagram, 23);
@@ -168,7 +166,7 @@ fn unknown_attributes_are_ignored() {
 
 #[test]
 fn several_requests_in_a_datagram() {
-    let [one, two] = [1, 2].map(|spi| Request::Add(Box::new(strategies::plain(spi))));
+    let [one, two] = [1, 2].map(|spi| Request::Add(Box::new(plain(spi))));
     let mut datagram = encode_request(&one, 1, true).to_vec();
     datagram.extend_from_slice(&encode_request(&Request::Flush(50), 2, false));
     datagram.extend_from_slice(&encode_request(&two, 3, true));
@@ -181,7 +179,7 @@ fn several_requests_in_a_datagram() {
 
 #[test]
 fn keys_are_not_shown() {
-    let association = strategies::plain(1);
+    let association = plain(1);
     let shown = format!("{association:?}");
     assert!(shown.contains("<20 bytes>"), "{shown}");
     assert!(!shown.contains("171, 171"), "{shown}");
