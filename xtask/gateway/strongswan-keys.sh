@@ -200,6 +200,19 @@ expect_same 2 'rfc7539esp\(chacha20,poly1305\) [0-9a-f]{72} 128$'
 expect 'the old associations are gone' until_true 10 lists 2
 ok 'a limit that is reached'
 
+# Another address of the left side: both move their associations there, with the keys that their kernels tell them.
+way=moved
+keys_of() { through "$1" ip xfrm state list | awk '/^\taead/ { print $3 }' | sort; }
+has_moved() { [ "$(through "$1" ip xfrm state list | grep -c '10\.99\.0\.3')" = 2 ] && lists 2; }
+keys=$(keys_of left)
+expect 'two keys' [ "$(wc -l <<<"$keys")" = 2 ]
+within left ip address del 10.99.0.1/24 dev "$prefix-l"
+within left ip address add 10.99.0.3/24 dev "$prefix-l"
+expect 'the associations of the left side have moved' until_true 20 has_moved left
+expect 'those of the right side have moved' until_true 20 has_moved right
+expect 'the same keys as before, on both sides' [ "$(keys_of left) $(keys_of right)" = "$keys $keys" ]
+ok 'an address that changes'
+
 # A daemon that ends takes its associations and policies with it.
 way=end
 for side in left right; do
