@@ -3,52 +3,17 @@
 # both sides install the same SPIs and keys, with and without UDP encapsulation; packets that need an association, limits that
 # are reached, rekeying, deletion. Wants root, for namespaces.
 program=strongswan-keys
-# shellcheck source=xtask/doors/common.sh
-. "$(dirname "${BASH_SOURCE[0]}")/../doors/common.sh"
-PATH=$PATH:/usr/sbin:/sbin
-[ "$(id -u)" = 0 ] || lacks 'root, who makes network namespaces'
-command -v ip >/dev/null || lacks 'ip (apt-get install iproute2)'
+# shellcheck source=xtask/gateway/common.sh
+. "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 command -v charon-systemd >/dev/null || lacks 'charon (apt-get install charon-systemd)'
 command -v swanctl >/dev/null || lacks 'swanctl (apt-get install strongswan-swanctl)'
 for plugin in openssl kernel-netlink socket-default; do
     [ -e "/usr/lib/ipsec/plugins/libstrongswan-$plugin.so" ] ||
         lacks "strongSwan's plugin $plugin (apt-get install libcharon-extra-plugins libstrongswan-standard-plugins)"
 done
-case ${PROFILE:-release} in release) build=(--release) ;; *) build=() ;; esac
-cargo build -q --locked ${build[@]+"${build[@]}"} -p ciphermill-xfrm-shim
-cargo build -q --locked ${build[@]+"${build[@]}"} -p ciphermill-xfrm --example xfrmd
-shim=$(realpath "$built/libciphermill_xfrm_shim.so")
-xfrmd=$(realpath "$built/examples/xfrmd")
-prefix=cmx$$
-feeds=()
-declare -A mark_of daemon_of feed_of
+build_both
+make_sides
 
-clean_up() {
-    local side feed
-    for feed in ${feeds[@]+"${feeds[@]}"}; do exec {feed}>&-; done
-    finish
-    for side in left right; do ip netns del "$prefix-$side" 2>/dev/null || true; done
-}
-trap clean_up EXIT
-
-ip netns add "$prefix-left" 2>"$scratch/netns.txt" || lacks "network namespaces: $(cat "$scratch/netns.txt")"
-ip netns add "$prefix-right"
-ip link add "$prefix-l" netns "$prefix-left" type veth peer name "$prefix-r" netns "$prefix-right" 2>"$scratch/netns.txt" ||
-    lacks "veth: $(cat "$scratch/netns.txt")"
-
-address_of() { [ "$1" = left ] && echo 10.99.0.1 || echo 10.99.0.2; }
-net_of() { [ "$1" = left ] && echo 10.98.1 || echo 10.98.2; }
-other_than() { [ "$1" = left ] && echo right || echo left; }
-within() { # SIDE COMMAND...
-    local side=$1
-    shift
-    limited ip netns exec "$prefix-$side" "$@"
-}
-through() { # SIDE COMMAND...: with the library
-    local side=$1
-    shift
-    within "$side" env "CIPHERMILL_XFRM=$scratch/$side.xfrm" "LD_PRELOAD=$shim" "$@"
-}
 swan() { # SIDE ARGUMENTS...
     local side=$1 command=$2
     shift 2
@@ -118,53 +83,10 @@ secrets {
 END
 }
 
-# A table, whose standard input stays open for lines, and a daemon that has it for its kernel.
-begin() { # SIDE
-    local feed
-    within "$1" ip address add "$(address_of "$1")/24" dev "$prefix-${1:0:1}"
-    within "$1" ip link set "$prefix-${1:0:1}" up
-    within "$1" ip link set lo up
-    mkfifo "$scratch/$1.lines"
-    setsid "$xfrmd" "$scratch/$1.xfrm" --keys <"$scratch/$1.lines" >"$scratch/$1.out" 2>>"$scratch/$1-table.log" 9>&- &
-    started+=("$!")
-    exec {feed}>"$scratch/$1.lines"
-    feeds+=("$feed")
-    feed_of[$1]=$feed
-    expect "the table of $1 listens" until_true 5 test -S "$scratch/$1.xfrm"
-    strongswan_conf "$1" >"$scratch/$1.conf"
-    start "$1-daemon" ip netns exec "$prefix-$1" env "STRONGSWAN_CONF=$scratch/$1.conf" \
-        "CIPHERMILL_XFRM=$scratch/$1.xfrm" "LD_PRELOAD=$shim" charon-systemd
-    daemon_of[$1]=$server
-    expect "the daemon of $1 listens" until_true 10 test -S "$scratch/$1.vici"
-}
-
-# What was installed since the mark, as both sides should have it: SPI, addresses and everything from the encapsulation on.
-installed() { # SIDE
-    tail -n "+$((mark_of[$1] + 1))" "$scratch/$1.out" | awk '/^(add|update) / {
-        line = $2 " " $3 " " $4
-        for (i = 10; i <= NF; i++) line = line " " $i
-        print line
-    }' | sort
-}
-remember() { for side in left right; do mark_of[$side]=$(wc -l <"$scratch/$side.out"); done; }
-has_installed() { [ "$(installed "$1" | wc -l)" -ge "$2" ]; }
-both_have_installed() { has_installed left "$1" && has_installed right "$1"; }
-
-# Both sides have installed so many associations since the mark, with the same SPIs and keys, of this kind.
-expect_same() { # COUNT PATTERN
-    expect "$1 associations on both sides" until_true 10 both_have_installed "$1"
-    expect "the same SPIs and keys on both sides" [ "$(installed left)" = "$(installed right)" ]
-    expect "$1 associations as $2" [ "$(installed left | grep -cE "$2")" = "$1" ]
-    expect "$1 keys that differ" [ "$(installed left | awk '{print $NF, $(NF-1)}' | sort -u | wc -l)" = "$1" ]
-}
-
-# How many associations `ip xfrm` lists.
-listed() { through "$1" ip xfrm state list | grep -c '^src' || true; }
-lists() { [ "$(listed left)" = "$1" ] && [ "$(listed right)" = "$1" ]; }
-
-secret=$(od -An -N 16 -t x1 /dev/urandom | tr -d ' \n')
-for side in left right; do begin "$side"; done
 for side in left right; do
+    strongswan_conf "$side" >"$scratch/$side.conf"
+    start_daemon "$side" env "STRONGSWAN_CONF=$scratch/$side.conf" charon-systemd
+    expect "the daemon of $side listens" until_true 10 test -S "$scratch/$side.vici"
     swanctl_conf "$side" >"$scratch/$side.swanctl"
     swan "$side" load-all --file "$scratch/$side.swanctl"
 done
@@ -215,10 +137,7 @@ ok 'an address that changes'
 
 # A daemon that ends takes its associations and policies with it.
 way=end
-for side in left right; do
-    server=${daemon_of[$side]}
-    stop TERM
-done
+stop_daemons
 expect 'nothing is left' until_true 10 lists 0
 expect 'no policy is left' [ "$(through left ip xfrm policy list)$(through right ip xfrm policy list)" = '' ]
 ok 'both daemons have ended and left nothing'

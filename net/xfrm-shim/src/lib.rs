@@ -9,6 +9,10 @@
 //! memberships (`SOL_NETLINK`) are told to the server (`control`), which has read of them when the call returns, so that what
 //! happens afterwards is heard; the end of the server is `ECONNRESET`, and no message without bytes.
 //!
+//! When the server ends, daemons stay up, log that, and fail to install keys; they have to be started again with it, as their
+//! associations have gone too. Profiles that confine a daemon (Debian's for AppArmor) have to allow it this library and the
+//! server's path.
+//!
 //! What goes through, and why that is right:
 //! - UDP encapsulation (`UDP_ENCAP` on port 4500). The kernel takes the peer's ESP packets off that socket, finds no association
 //!   for them and drops them; the gateway has seen them before on its packet socket. A kernel without XFRM refuses the option;

@@ -281,7 +281,7 @@ pub unsafe extern "C" fn recvmsg(fd: c_int, message: *mut msghdr, flags: c_int) 
     let asked = unsafe { (*message).msg_name };
     // SAFETY: as above.
     let mut room = unsafe { (*message).msg_namelen };
-    // SAFETY: the caller's message is passed on; a Unix socket without a name writes no address.
+    // SAFETY: the caller's message is passed on. The server's own address, as far as there is room for it, is written over below.
     let outcome = unsafe { next::recvmsg(fd, message, flags) };
     // SAFETY: as above. A message that is cut to nothing is there, other than the end of the server.
     let outcome = received(outcome, unsafe { (*message).msg_flags } & libc::MSG_TRUNC == 0);
