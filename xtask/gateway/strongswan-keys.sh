@@ -135,6 +135,16 @@ expect 'those of the right side have moved' until_true 20 has_moved right
 expect 'the same keys as before, on both sides' [ "$(keys_of left) $(keys_of right)" = "$keys $keys" ]
 ok 'an address that changes'
 
+# A peer behind a NAT that gives it another port.
+way=mapped
+incoming=$(through right ip xfrm state list | awk '/^src 10\.99\.0\.3/ { ours = 1; next } ours && /spi 0x/ { print substr($4, 3); exit }')
+has_port() { [ "$(through right ip xfrm state list | grep -cE "[sd]port $1 ")" = 2 ]; }
+expect 'the usual port' has_port 4500
+echo "mapping $incoming 10.99.0.3 4600" >&"${feed_of[right]}"
+expect 'the associations of the right side have the new port' until_true 10 has_port 4600
+expect 'the same keys as before' [ "$(keys_of right)" = "$keys" ]
+ok 'a peer whose port changes'
+
 # A daemon that ends takes its associations and policies with it.
 way=end
 stop_daemons

@@ -119,13 +119,12 @@ pub(crate) fn socket(kind: c_int) -> Option<c_int> {
     }
     if !connect(fd, &address) || !sockets::enter(fd) {
         // SAFETY: the descriptor is ours, and nobody else knows it.
-        unsafe { next::close(fd) };
+        unsafe { libc::close(fd) };
         return Some(next::fails(libc::ECONNREFUSED));
     }
     if sockets::find(fd).is_none_or(|socket| tell(fd, socket) != 0) {
-        sockets::forget(fd);
         // SAFETY: as above.
-        unsafe { next::close(fd) };
+        unsafe { libc::close(fd) };
         return Some(next::fails(libc::ECONNREFUSED));
     }
     Some(fd)

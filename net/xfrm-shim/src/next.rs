@@ -72,7 +72,6 @@ next! {
     fn recvmsg = c"recvmsg" (fd: c_int, message: *mut msghdr, flags: c_int) -> ssize_t;
     fn recv_chk = c"__recv_chk" (fd: c_int, bytes: *mut c_void, len: size_t, room: size_t, flags: c_int) -> ssize_t;
     fn recvfrom_chk = c"__recvfrom_chk" (fd: c_int, bytes: *mut c_void, len: size_t, room: size_t, flags: c_int, from: *mut sockaddr, from_len: *mut socklen_t) -> ssize_t;
-    fn close = c"close" (fd: c_int) -> c_int;
     fn dup = c"dup" (fd: c_int) -> c_int;
     fn dup2 = c"dup2" (fd: c_int, to: c_int) -> c_int;
     fn dup3 = c"dup3" (fd: c_int, to: c_int, flags: c_int) -> c_int;

@@ -297,15 +297,6 @@ pub unsafe extern "C" fn recvmsg(fd: c_int, message: *mut msghdr, flags: c_int) 
 /// # Safety
 /// As of the C library's function.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn close(fd: c_int) -> c_int {
-    sockets::forget(fd);
-    // SAFETY: the argument is passed on.
-    unsafe { next::close(fd) }
-}
-
-/// # Safety
-/// As of the C library's function.
-#[unsafe(no_mangle)]
 pub unsafe extern "C" fn dup(fd: c_int) -> c_int {
     // SAFETY: the argument is passed on.
     let new = unsafe { next::dup(fd) };

@@ -1,8 +1,8 @@
 //! Which descriptors are ours, and what each of them is bound to.
 //!
 //! A table by descriptor, in memory of the library itself: nothing is allocated, and a signal or a fork finds it whole. Each entry
-//! names the socket by its inode, which no other socket has, so that a descriptor that was closed unseen (`close_range`) and
-//! given out again is not taken for ours.
+//! names the socket by its inode, which no other socket has: a descriptor that was closed and given out again is not taken for ours.
+//! Nothing has to be done when one is closed, so that a child that shares this memory (`vfork`) may close all of its own.
 
 use std::ffi::c_int;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -39,18 +39,11 @@ fn inode(fd: c_int) -> Option<u64> {
     (done && status.st_mode & libc::S_IFMT == libc::S_IFSOCK).then_some(status.st_ino)
 }
 
-/// The descriptor's socket, if it is one of ours. Leaves `errno` as it was for all others.
+/// The descriptor's socket, if it is one of ours.
 pub(crate) fn find(fd: c_int) -> Option<&'static Socket> {
     let socket = entry(fd)?;
     let known = socket.inode.load(Ordering::Acquire);
-    if known == 0 {
-        return None;
-    }
-    if inode(fd) == Some(known) {
-        return Some(socket);
-    }
-    let _ = socket.inode.compare_exchange(known, 0, Ordering::AcqRel, Ordering::Relaxed);
-    None
+    (known != 0 && inode(fd) == Some(known)).then_some(socket)
 }
 
 /// Enters a new socket; says whether there was room.
@@ -63,19 +56,11 @@ pub(crate) fn enter(fd: c_int) -> bool {
     true
 }
 
-/// Forgets a descriptor that is closed.
-pub(crate) fn forget(fd: c_int) {
-    if let Some(socket) = entry(fd) {
-        socket.inode.store(0, Ordering::Release);
-    }
-}
-
 /// Enters a second descriptor of the same socket.
 pub(crate) fn copy(from: c_int, to: c_int) {
     if from == to {
         return;
     }
-    forget(to);
     let Some(old) = find(from) else { return };
     if enter(to)
         && let Some(new) = entry(to)

@@ -2,7 +2,7 @@
 //!
 //! Daemons get it by the preloaded library of `net/xfrm-shim`, with `CIPHERMILL_XFRM=SOCKET`. Keys are printed only when asked
 //! for. A line `acquire SOURCE DESTINATION` on the standard input is a packet that needs an association, `packets SPI COUNT` are
-//! packets of 1000 bytes of all associations with that SPI. `RUST_LOG=debug` tells of each request.
+//! packets of 1000 bytes of all associations with that SPI, `mapping SPI ADDRESS PORT` is a peer whose packets come from there now. `RUST_LOG=debug` tells of each request.
 
 use std::error::Error;
 use std::io::{BufRead, stdin};
@@ -14,7 +14,7 @@ use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use ciphermill_xfrm::{
-    Algorithms, AssociationKey, AssociationState, Counts, Event, Kernel, KeyBytes, Limits, ListFilter, Policy,
+    Algorithms, AssociationKey, AssociationState, Counts, Event, EventSender, Kernel, KeyBytes, Limits, ListFilter, Mapping, Policy,
     PolicyKey, PolicyState, Prefix, Refusal, ReplayUpdate, SecurityAssociation, Selector, Server, SpiRequest, Table,
 };
 
@@ -174,7 +174,7 @@ fn lines() -> Receiver<String> {
     receiver
 }
 
-fn obey(table: &mut Table, line: &str) -> Result<(), Box<dyn Error>> {
+fn obey(table: &mut Table, sender: &EventSender, line: &str) -> Result<(), Box<dyn Error>> {
     match line.split_whitespace().collect::<Vec<_>>()[..] {
         ["acquire", source, destination] => {
             let host = |text: &str| {
@@ -197,6 +197,15 @@ fn obey(table: &mut Table, line: &str) -> Result<(), Box<dyn Error>> {
             let all = table.list(&ListFilter::default(), 0, usize::MAX).into_iter();
             for (_, state) in all.filter(|(_, state)| state.association.id.spi == spi) {
                 table.count(&state.association.id.into(), count, count * 1000)?;
+            }
+        }
+        ["mapping", spi, address, port] => {
+            let (spi, new) = (u32::from_str_radix(spi, 16)?, (address.parse::<IpAddr>()?, port.parse::<u16>()?));
+            let all = table.list(&ListFilter::default(), 0, usize::MAX).into_iter();
+            for (_, state) in all.filter(|(_, state)| state.association.id.spi == spi) {
+                let SecurityAssociation { id, reqid, source, encapsulation, .. } = state.association;
+                let old = (source, encapsulation.map_or(0, |encapsulation| encapsulation.source_port));
+                sender.send(Event::Mapping(Mapping { id, reqid, old, new }))?;
             }
         }
         _ => println!("not understood: {line}"),
@@ -224,11 +233,11 @@ fn main() -> Result<(), Box<dyn Error>> {
     }
     let mut server = Server::bind(Path::new(path), Limits::default())?;
     let mut kernel = Printing { table: Table::new(), keys };
-    let lines = lines();
+    let (sender, lines) = (server.event_sender(), lines());
     while !stop.load(Ordering::Acquire) {
         kernel.table.set_time(SystemTime::now().duration_since(UNIX_EPOCH)?.as_secs());
         for line in lines.try_iter() {
-            obey(&mut kernel.table, &line)?;
+            obey(&mut kernel.table, &sender, &line)?;
         }
         server.round(&mut kernel, Duration::from_millis(50))?;
     }
