@@ -14,8 +14,9 @@ use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use ciphermill_xfrm::{
-    Algorithms, AssociationKey, AssociationState, Counts, Event, EventSender, Kernel, KeyBytes, Limits, ListFilter, Mapping, Policy,
-    PolicyKey, PolicyState, Prefix, Refusal, ReplayUpdate, SecurityAssociation, Selector, Server, SpiRequest, Table,
+    Algorithms, AssociationKey, AssociationState, Counts, Event, EventSender, Kernel, KeyBytes, Limits, ListFilter,
+    Mapping, Policy, PolicyKey, PolicyState, Prefix, Refusal, ReplayUpdate, SecurityAssociation, Selector, Server,
+    SpiRequest, Table,
 };
 
 /// A table that says what happens to it.
