@@ -12,5 +12,6 @@ pub mod ports;
 mod setup;
 
 mod gateway;
+pub mod ike;
 
 pub use gateway::{Gateway, GatewayError, Status};

@@ -230,6 +230,31 @@ impl Tunnels {
         }
     }
 
+    /// What went through an association.
+    pub fn usage(&self, direction: Direction, id: SaId) -> Option<Usage> {
+        match direction {
+            Direction::Encrypt => self.outbound.get(id).map(|one| one.common.meter.usage()),
+            Direction::Decrypt => self.inbound.get(id).map(|one| one.common.meter.usage()),
+        }
+    }
+
+    /// Has an association go on behind a number, as when it is taken over from elsewhere. Numbers never go back: an outbound association that
+    /// has sent more stays where it is, and what an inbound one has not seen below the number counts as seen.
+    pub fn advance(&mut self, direction: Direction, id: SaId, last: u64) {
+        match direction {
+            Direction::Encrypt => {
+                if let Some(one) = self.outbound.get_mut(id) {
+                    one.last = one.last.max(last.min(one.last_max));
+                }
+            }
+            Direction::Decrypt => {
+                if let Some(one) = self.inbound.get_mut(id).filter(|one| one.window.top() < last) {
+                    one.window = one.window.clone().starting_at(last);
+                }
+            }
+        }
+    }
+
     /// What a path is known to carry from now on, for the outbound associations to an address.
     pub fn set_path_mtu(&mut self, destination: IpAddr, path_mtu: u16) {
         let ids: Vec<SaId> = self.outbound.iter().map(|(id, _)| id).collect();
