@@ -2,6 +2,10 @@
 
 use core::hash::{BuildHasherDefault, Hasher};
 
+use ciphermill_contract::Direction;
+
+use crate::limits::ASSOCIATIONS_MAX;
+
 /// The name of an association: a place and how often that was used, so that the name of one that was removed names no other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct SaId {
@@ -9,8 +13,22 @@ pub struct SaId {
     pub(crate) generation: u32,
 }
 
+/// Set in the places of associations that packets come by, so that no name means one of each direction.
+const INBOUND: u32 = 1 << 31;
+
+const _: () = assert!(ASSOCIATIONS_MAX < INBOUND as usize);
+
+impl SaId {
+    /// `Encrypt` for an association that packets leave by, `Decrypt` for one that they come by.
+    pub fn direction(self) -> Direction {
+        if self.slot & INBOUND == 0 { Direction::Encrypt } else { Direction::Decrypt }
+    }
+}
+
 /// Things with places that stay while they are there.
 pub(crate) struct Slots<T> {
+    /// What all places have in common.
+    base: u32,
     all: Vec<Slot<T>>,
     free: Vec<u32>,
 }
@@ -21,8 +39,15 @@ struct Slot<T> {
 }
 
 impl<T> Slots<T> {
-    pub(crate) fn new() -> Slots<T> {
-        Slots { all: Vec::new(), free: Vec::new() }
+    pub(crate) fn new(direction: Direction) -> Slots<T> {
+        let base = if direction == Direction::Encrypt { 0 } else { INBOUND };
+        Slots { base, all: Vec::new(), free: Vec::new() }
+    }
+
+    /// Where a name's thing would lie.
+    #[inline]
+    fn index(&self, id: SaId) -> usize {
+        (id.slot ^ self.base) as usize
     }
 
     pub(crate) fn add(&mut self, thing: T) -> SaId {
@@ -30,46 +55,49 @@ impl<T> Slots<T> {
             Some(slot) => {
                 let place = &mut self.all[slot as usize];
                 place.thing = Some(thing);
-                SaId { slot, generation: place.generation }
+                SaId { slot: slot | self.base, generation: place.generation }
             }
             None => {
                 self.all.push(Slot { generation: 1, thing: Some(thing) });
-                SaId { slot: (self.all.len() - 1) as u32, generation: 1 }
+                SaId { slot: (self.all.len() - 1) as u32 | self.base, generation: 1 }
             }
         }
     }
 
     pub(crate) fn remove(&mut self, id: SaId) -> Option<T> {
-        let place = self.all.get_mut(id.slot as usize).filter(|place| place.generation == id.generation)?;
+        let index = self.index(id);
+        let place = self.all.get_mut(index).filter(|place| place.generation == id.generation)?;
         let thing = place.thing.take()?;
         // A place whose number is used up is not used again.
         if let Some(next) = place.generation.checked_add(1) {
             place.generation = next;
-            self.free.push(id.slot);
+            self.free.push(index as u32);
         }
         Some(thing)
     }
 
     #[inline]
     pub(crate) fn get(&self, id: SaId) -> Option<&T> {
-        self.all.get(id.slot as usize).filter(|place| place.generation == id.generation)?.thing.as_ref()
+        self.all.get(self.index(id)).filter(|place| place.generation == id.generation)?.thing.as_ref()
     }
 
     #[inline]
     pub(crate) fn get_mut(&mut self, id: SaId) -> Option<&mut T> {
-        self.all.get_mut(id.slot as usize).filter(|place| place.generation == id.generation)?.thing.as_mut()
+        let index = self.index(id);
+        self.all.get_mut(index).filter(|place| place.generation == id.generation)?.thing.as_mut()
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = (SaId, &T)> {
         self.all.iter().enumerate().filter_map(|(slot, place)| {
-            let id = SaId { slot: slot as u32, generation: place.generation };
+            let id = SaId { slot: slot as u32 | self.base, generation: place.generation };
             place.thing.as_ref().map(|thing| (id, thing))
         })
     }
 
     pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = (SaId, &mut T)> {
-        self.all.iter_mut().enumerate().filter_map(|(slot, place)| {
-            let id = SaId { slot: slot as u32, generation: place.generation };
+        let base = self.base;
+        self.all.iter_mut().enumerate().filter_map(move |(slot, place)| {
+            let id = SaId { slot: slot as u32 | base, generation: place.generation };
             place.thing.as_mut().map(|thing| (id, thing))
         })
     }
@@ -131,7 +159,7 @@ mod tests {
 
     #[test]
     fn a_name_that_was_removed_names_nothing_when_its_place_is_used_again() {
-        let mut slots = Slots::new();
+        let mut slots = Slots::new(Direction::Decrypt);
         let (first, second) = (slots.add('a'), slots.add('b'));
         assert_eq!(slots.remove(first), Some('a'));
         assert_eq!(slots.remove(first), None);

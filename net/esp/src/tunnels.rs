@@ -69,8 +69,8 @@ impl Tunnels {
     pub fn new(mill: &Mill) -> Tunnels {
         Tunnels {
             mill: mill.clone(),
-            outbound: Slots::new(),
-            inbound: Slots::new(),
+            outbound: Slots::new(Direction::Encrypt),
+            inbound: Slots::new(Direction::Decrypt),
             by_spi: HashMap::default(),
             by_tunnel: HashMap::default(),
             kinds: Vec::new(),

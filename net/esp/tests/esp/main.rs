@@ -2,4 +2,5 @@
 #![allow(clippy::expect_used, clippy::unwrap_used, reason = "helpers of tests may stop at once, as tests do")]
 
 mod ends;
+mod misuse;
 mod trips;
