@@ -144,6 +144,11 @@ impl Burst {
     pub(crate) fn begin(&mut self, direction: Direction, kinds: &[GroupKind], now: Duration) {
         self.direction = direction;
         self.now = now;
+        // A burst may go through one pair of tunnels and then another, whose kinds stand in another order.
+        let same = self.groups.iter().zip(kinds).take_while(|(group, kind)| group.kind() == **kind).count();
+        if same < self.groups.len() && same < kinds.len() {
+            self.groups.truncate(same);
+        }
         let have = self.groups.len().min(kinds.len());
         self.groups.extend(kinds[have..].iter().map(|kind| Group::new(*kind)));
     }

@@ -112,6 +112,10 @@ impl Group {
         }
     }
 
+    pub(crate) fn kind(&self) -> GroupKind {
+        self.kind
+    }
+
     pub(crate) fn clear(&mut self) {
         self.spans.clear();
         self.keys.clear();
@@ -248,6 +252,8 @@ impl Group {
             match direction {
                 // The MAC is still to come.
                 Direction::Encrypt if status.is_done() => {}
+                // What is not encrypted gets no MAC, and the others do.
+                Direction::Encrypt => *own = ColumnStatus::LEFT_OUT,
                 Direction::Decrypt if status.is_done() || status == ColumnStatus::LEFT_OUT => {}
                 _ => *own = ColumnStatus::ENGINE_FAULT,
             }

@@ -163,10 +163,15 @@ impl Tunnels {
     #[inline]
     fn seal(&mut self, burst: &mut Burst, at: usize, sealed: Sealed) -> Result<Place, Drop> {
         let Some(one) = self.outbound.get_mut(sealed.id) else { return Err(Drop::Gone) };
-        if one.last == one.last_max {
+        if one.last >= one.last_max {
             // RFC 4303, 3.3.3: numbers never come again.
             tell(&mut self.events, &mut self.sent, Event::Over(sealed.id));
             return Err(Drop::SequenceOverflow);
+        }
+        let (icv_len, alignment) = (usize::from(one.common.icv_len), usize::from(one.common.alignment));
+        if one.shown_len(sealed.len) - sealed.len + alignment + 1 + icv_len > burst.tail_room() {
+            // The burst was made for associations that pad less; what lies behind is another packet's.
+            return Err(Drop::NoRoom);
         }
         match one.common.meter.take(sealed.len, burst.now) {
             Life::Good => {}
@@ -177,9 +182,8 @@ impl Tunnels {
             }
             Life::Past => return Err(Drop::Expired),
         }
-        let tail_room = burst.tail_room();
         let group = &mut burst.groups[usize::from(one.common.group)];
-        let laid = one.lay_out(&mut burst.data, &sealed, tail_room, group);
+        let laid = one.lay_out(&mut burst.data, &sealed, group);
         let packet = &mut burst.packets[at];
         (packet.start, packet.end, packet.esp, packet.id) = (laid.start, laid.end, laid.esp, sealed.id);
         Ok(Place::Column { group: one.common.group, index: laid.index })
@@ -231,20 +235,25 @@ struct Laid {
 }
 
 impl Outbound {
+    /// How long an inner packet of so many bytes is made to look. RFC 4303, 2.7: padding against traffic analysis lies behind the inner
+    /// packet, whose own length tells where that ends.
+    #[inline]
+    fn shown_len(&self, len: usize) -> usize {
+        len.max(usize::from(self.pad_to.min(self.inner_max)))
+    }
+
     /// Writes what stands around an inner packet.
     #[inline]
-    fn lay_out(&mut self, data: &mut [u8], sealed: &Sealed, tail_room: usize, group: &mut Group) -> Laid {
+    fn lay_out(&mut self, data: &mut [u8], sealed: &Sealed, group: &mut Group) -> Laid {
         let Sealed { start, len, next_header, .. } = *sealed;
         self.last += 1;
         let number = self.last;
         let common = &self.common;
         let (iv_len, icv_len) = (usize::from(common.iv_len), usize::from(common.icv_len));
-        // RFC 4303, 2.7: padding against traffic analysis lies behind the inner packet, whose own length tells where that ends.
-        let shown = len.max(usize::from(self.pad_to.min(self.inner_max)));
+        let shown = self.shown_len(len);
         let padding = (usize::from(common.alignment) - (shown + 2) % usize::from(common.alignment))
             % usize::from(common.alignment);
         let trailer = start + shown + padding;
-        debug_assert!(trailer + 2 + icv_len - start - len <= tail_room, "the room behind each packet");
         data[start + len..start + shown].fill(0);
         data[start + shown..start + shown + PADDING.len()].copy_from_slice(&PADDING);
         data[trailer] = padding as u8;
