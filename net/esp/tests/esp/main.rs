@@ -2,5 +2,7 @@
 #![allow(clippy::expect_used, clippy::unwrap_used, reason = "helpers of tests may stop at once, as tests do")]
 
 mod ends;
+mod forge;
 mod misuse;
 mod trips;
+mod vectors;
