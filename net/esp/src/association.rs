@@ -8,6 +8,7 @@ use ciphermill_contract::KeyId;
 use zeroize::Zeroizing;
 
 use crate::columns::GroupKind;
+use crate::ip::Flow;
 use crate::outer::OuterHeader;
 use crate::policy::Selector;
 use crate::replay::ReplayWindow;
@@ -168,6 +169,7 @@ pub(crate) struct Common {
     pub(crate) iv_len: u8,
     pub(crate) icv_len: u8,
     pub(crate) alignment: u8,
+    pub(crate) has_udp: bool,
     pub(crate) meter: Meter,
     pub(crate) parameters: Box<Parameters>,
 }
@@ -186,6 +188,8 @@ pub(crate) struct Outbound {
 /// An association that packets come by.
 pub(crate) struct Inbound {
     pub(crate) window: ReplayWindow,
+    /// The packets that policy and selector have let pass last, and the policies' epoch: most often the next one is like them.
+    pub(crate) allowed: Option<(u64, Flow)>,
     /// Whether the peer has been seen at another place than the parameters say.
     pub(crate) has_moved: bool,
     pub(crate) common: Common,

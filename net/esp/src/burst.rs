@@ -53,7 +53,7 @@ pub(crate) enum Place {
     /// The same of one that nobody sent, for the association that the packet names.
     Dummy,
     /// A set of columns, and the number within it.
-    Column { group: u16, index: u32 },
+    Column { group: u32, index: u32 },
     /// It leaves as it is.
     Bypass,
     /// It does not leave.

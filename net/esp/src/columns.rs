@@ -126,7 +126,7 @@ impl Group {
     }
 
     /// Adds a packet; returns its number.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn push(&mut self, span: [u32; 2], keys: [KeyId; 2], nonce: [u8; 12], head: [u8; 12]) -> u32 {
         let index = self.spans.len();
         self.has_one_key &= self.keys.first().is_none_or(|first| *first == keys);

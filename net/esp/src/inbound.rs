@@ -12,7 +12,7 @@ use crate::ip::{self, Header, address_of, protocol};
 use crate::limits::{ESP_LEN, UDP_LEN};
 use crate::outbound::{head_of, nonce_of};
 use crate::outer::decapsulated;
-use crate::policy::Action;
+use crate::policy::{Action, Policies};
 use crate::replay::Verdict;
 use crate::tunnels::{Event, Tunnels, is_elsewhere, tell};
 
@@ -70,7 +70,7 @@ impl Tunnels {
         let (iv_len, icv_len) = (usize::from(one.common.iv_len), usize::from(one.common.icv_len));
         let esp_at = start + esp_at;
         let sealed_len = (end as usize).checked_sub(esp_at + ESP_LEN + iv_len + icv_len).ok_or(Drop::Malformed)?;
-        if sealed_len < 2 || !sealed_len.is_multiple_of(usize::from(one.common.alignment)) {
+        if sealed_len < 2 || sealed_len & (usize::from(one.common.alignment) - 1) != 0 {
             return Err(Drop::Malformed);
         }
         let number = one.number_of(low)?;
@@ -81,8 +81,8 @@ impl Tunnels {
         };
         let head = head_of(spi, number, common.kind.is_extended);
         let span = [(esp_at + common.kind.lead()) as u32, end];
-        let (group, keys) = (common.group, common.keys);
-        let index = burst.groups[usize::from(group)].push(span, keys, nonce, head);
+        let (group, keys) = (u32::from(common.group), common.keys);
+        let index = burst.groups[group as usize].push(span, keys, nonce, head);
         let packet = &mut burst.packets[at];
         (packet.esp, packet.id, packet.number) = (esp_at as u32, id, number);
         Ok(Place::Column { group, index })
@@ -119,7 +119,7 @@ impl Tunnels {
                 }
                 _ => continue,
             };
-            let status = burst.groups[usize::from(group)].status(index);
+            let status = burst.groups[group as usize].status(index);
             let opened = match status {
                 status if status.is_done() => self.accept(burst, packet),
                 ciphermill_contract::ColumnStatus::AUTH_FAILED => Err(Drop::Integrity),
@@ -147,21 +147,8 @@ impl Tunnels {
             Verdict::Replayed => return Err(Drop::Replayed),
             Verdict::Old => return Err(Drop::Old),
         }
-        let (iv_len, icv_len) = (u32::from(one.common.iv_len), u32::from(one.common.icv_len));
-        let start = packet.esp + ESP_LEN as u32 + iv_len;
-        let trailer = packet.end - icv_len - 2;
-        let (padding, next_header) = (burst.data[trailer as usize], burst.data[trailer as usize + 1]);
-        let end = trailer.checked_sub(u32::from(padding)).filter(|end| *end >= start).ok_or(Drop::Padding)?;
-        if !is_padding(&burst.data[end as usize..trailer as usize]) {
-            return Err(Drop::Padding);
-        }
-        let inner_version = match next_header {
-            protocol::IPV4 => 4,
-            protocol::IPV6 => 6,
-            protocol::NONE => 0,
-            _ => return Err(Drop::NextHeader),
-        };
-        let len = if inner_version == 0 { 0 } else { (end - start) as usize };
+        let (span, version) = one.payload(&burst.data, &packet)?;
+        let len = if version == 0 { 0 } else { (span[1] - span[0]) as usize };
         match one.common.meter.take(len, burst.now) {
             Life::Good => {}
             Life::Ending => tell(&mut self.events, &mut self.received, Event::Ending(packet.id)),
@@ -171,55 +158,20 @@ impl Tunnels {
             }
             Life::Past => return Err(Drop::Expired),
         }
-        if one.common.parameters.encapsulation.is_some() {
+        if version == 0 {
             self.follow(burst, packet);
-        }
-        if inner_version == 0 {
             return Ok(None);
         }
-        self.unwrap(burst, packet, [start, end], inner_version).map(Some)
-    }
-
-    /// Looks at the inner packet: its lengths, whether it may come this way, and what the outer header says of congestion.
-    fn unwrap(
-        &mut self,
-        burst: &mut Burst,
-        packet: Packet,
-        [start, end]: [u32; 2],
-        version: u8,
-    ) -> Result<[u32; 2], Drop> {
-        let inner = &burst.data[start as usize..end as usize];
-        let header = Header::of(inner).map_err(|_| Drop::Malformed)?;
-        if header.flow.version != version {
-            return Err(Drop::NextHeader);
+        let inner = one.unwrap(&mut burst.data, &packet, span, version, &self.inbound_policies);
+        if one.common.has_udp {
+            self.follow(burst, packet);
         }
-        let one = self.inbound.get(packet.id).ok_or(Drop::Gone)?;
-        let parameters = &one.common.parameters;
-        if parameters.selector.as_ref().is_some_and(|selector| !selector.matches(&header.flow)) {
-            return Err(Drop::Selector);
-        }
-        // RFC 4301, 5.2, step 4: it came by the tunnel that policy demands.
-        let action = self.inbound_policies.find(&header.flow).map(|policy| policy.action);
-        match action {
-            Some(Action::Protect(tunnel)) if tunnel == parameters.tunnel => {}
-            Some(_) | None => return Err(Drop::Selector),
-        }
-        // What lies behind is padding against traffic analysis.
-        let span = [start, start + header.total_len as u32];
-        let outer = ip::traffic_class(&burst.data[packet.start as usize..]);
-        let inner = &mut burst.data[span[0] as usize..span[1] as usize];
-        let class = ip::traffic_class(inner);
-        match decapsulated(outer, class) {
-            Some(now) if now != class => ip::set_traffic_class(inner, now),
-            Some(_) => {}
-            None => return Err(Drop::Ecn),
-        }
-        if !ip::hop(inner) {
-            let inner = Packet { start: span[0], end: span[1], ..packet };
-            self.answer(burst, inner, Problem::TimeExceeded);
+        let (span, is_alive) = inner?;
+        if !is_alive {
+            self.answer(burst, Packet { start: span[0], end: span[1], ..packet }, Problem::TimeExceeded);
             return Err(Drop::TimeToLive);
         }
-        Ok(span)
+        Ok(Some(span))
     }
 
     /// Tells where an authentic packet came from, when that is new.
@@ -237,6 +189,71 @@ impl Tunnels {
 }
 
 impl Inbound {
+    /// Where the payload of an authentic packet lies, and the version of the inner one; zero of a dummy.
+    #[inline]
+    fn payload(&self, data: &[u8], packet: &Packet) -> Result<([u32; 2], u8), Drop> {
+        let (iv_len, icv_len) = (u32::from(self.common.iv_len), u32::from(self.common.icv_len));
+        let start = packet.esp + ESP_LEN as u32 + iv_len;
+        let trailer = packet.end - icv_len - 2;
+        let (padding, next_header) = (data[trailer as usize], data[trailer as usize + 1]);
+        let end = trailer.checked_sub(u32::from(padding)).filter(|end| *end >= start).ok_or(Drop::Padding)?;
+        if !is_padding(&data[end as usize..trailer as usize]) {
+            return Err(Drop::Padding);
+        }
+        let version = match next_header {
+            protocol::IPV4 => 4,
+            protocol::IPV6 => 6,
+            protocol::NONE => 0,
+            _ => return Err(Drop::NextHeader),
+        };
+        Ok(([start, end], version))
+    }
+
+    /// Looks at the inner packet: its lengths, whether it may come this way, and what the outer header says of congestion. Returns where it lies,
+    /// and whether it has hops left.
+    #[inline]
+    fn unwrap(
+        &mut self,
+        data: &mut [u8],
+        packet: &Packet,
+        [start, end]: [u32; 2],
+        version: u8,
+        policies: &Policies,
+    ) -> Result<([u32; 2], bool), Drop> {
+        let header = Header::of(&data[start as usize..end as usize]).map_err(|_| Drop::Malformed)?;
+        if header.flow.version != version {
+            return Err(Drop::NextHeader);
+        }
+        let allowed = Some((policies.epoch(), header.flow));
+        if self.allowed != allowed {
+            self.look_up(&header, policies)?;
+            self.allowed = allowed;
+        }
+        // What lies behind is padding against traffic analysis.
+        let span = [start, start + header.total_len as u32];
+        let outer = ip::traffic_class(&data[packet.start as usize..]);
+        let inner = &mut data[span[0] as usize..span[1] as usize];
+        let class = ip::traffic_class(inner);
+        match decapsulated(outer, class) {
+            Some(now) if now != class => ip::set_traffic_class(inner, now),
+            Some(_) => {}
+            None => return Err(Drop::Ecn),
+        }
+        Ok((span, ip::hop(inner)))
+    }
+
+    /// Whether a packet may come by this association (RFC 4301, 5.2, step 4).
+    fn look_up(&self, header: &Header, policies: &Policies) -> Result<(), Drop> {
+        let parameters = &self.common.parameters;
+        if parameters.selector.as_ref().is_some_and(|selector| !selector.matches(&header.flow)) {
+            return Err(Drop::Selector);
+        }
+        match policies.find(&header.flow).map(|policy| policy.action) {
+            Some(Action::Protect(tunnel)) if tunnel == parameters.tunnel => Ok(()),
+            Some(_) | None => Err(Drop::Selector),
+        }
+    }
+
     /// The whole number of a packet that may be new.
     #[inline]
     fn number_of(&self, low: u32) -> Result<u64, Drop> {

@@ -68,7 +68,7 @@ fn be16(bytes: &[u8], at: usize) -> u16 {
 
 impl Header {
     /// Looks at a packet's header.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn of(packet: &[u8]) -> Result<Header, Malformed> {
         match packet.first().map(|first| first >> 4) {
             Some(4) => Header::of_v4(packet),
@@ -78,7 +78,7 @@ impl Header {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn of_v4(packet: &[u8]) -> Result<Header, Malformed> {
         let Some(head) = packet.first_chunk::<IPV4_LEN>() else { return Err(Malformed::Short) };
         let header_len = usize::from(head[0] & 0xf) * 4;
@@ -97,6 +97,7 @@ impl Header {
         Ok(Header { flow, total_len, payload_at: header_len, is_fragment: fragment != 0 })
     }
 
+    #[inline(never)]
     fn of_v6(packet: &[u8]) -> Result<Header, Malformed> {
         let Some(head) = packet.first_chunk::<IPV6_LEN>() else { return Err(Malformed::Short) };
         let total_len = IPV6_LEN + usize::from(be16(head, 4));

@@ -186,7 +186,7 @@ impl Tunnels {
         let laid = one.lay_out(&mut burst.data, &sealed, group);
         let packet = &mut burst.packets[at];
         (packet.start, packet.end, packet.esp, packet.id) = (laid.start, laid.end, laid.esp, sealed.id);
-        Ok(Place::Column { group: one.common.group, index: laid.index })
+        Ok(Place::Column { group: one.common.group.into(), index: laid.index })
     }
 
     /// Says which packets leave, and counts.
@@ -201,7 +201,7 @@ impl Tunnels {
                 }
                 _ => continue,
             };
-            if !burst.groups[usize::from(group)].status(index).is_done() {
+            if !burst.groups[group as usize].status(index).is_done() {
                 let reason = if self.outbound.get(packet.id).is_some() { Drop::Engine } else { Drop::Gone };
                 self.sent.drop(reason);
                 continue;
@@ -251,8 +251,8 @@ impl Outbound {
         let common = &self.common;
         let (iv_len, icv_len) = (usize::from(common.iv_len), usize::from(common.icv_len));
         let shown = self.shown_len(len);
-        let padding = (usize::from(common.alignment) - (shown + 2) % usize::from(common.alignment))
-            % usize::from(common.alignment);
+        // The alignment is a power of two.
+        let padding = (shown + 2).wrapping_neg() & (usize::from(common.alignment) - 1);
         let trailer = start + shown + padding;
         data[start + len..start + shown].fill(0);
         data[start + shown..start + shown + PADDING.len()].copy_from_slice(&PADDING);
@@ -287,30 +287,26 @@ impl Outbound {
     }
 }
 
-/// Salt and IV: twelve bytes, of which CCM has eleven.
-#[inline]
+/// Salt and IV: twelve bytes, of which CCM has eleven. Put together in a register: bytes that are stored and then loaded in other pieces wait for
+/// each other.
+#[inline(always)]
 pub(crate) fn nonce_of(salt: [u8; 4], salt_len: u8, iv: [u8; 8]) -> [u8; 12] {
-    let mut nonce = [0; 12];
-    nonce[..4].copy_from_slice(&salt);
-    if salt_len == 4 {
-        nonce[4..].copy_from_slice(&iv)
-    } else {
-        nonce[3..11].copy_from_slice(&iv)
-    }
-    nonce
+    let (salt, iv) = (u128::from(u32::from_le_bytes(salt)), u128::from(u64::from_le_bytes(iv)));
+    let nonce = if salt_len == 4 { salt | iv << 32 } else { salt & 0xff_ffff | iv << 24 };
+    first_twelve(nonce)
 }
 
-/// What is authenticated of a packet's head: SPI and the whole number (RFC 4106, 5).
-#[inline]
+/// What is authenticated of a packet's head: SPI and the whole number (RFC 4106, 5); of a short number four bytes.
+#[inline(always)]
 pub(crate) fn head_of(spi: [u8; 4], number: u64, is_extended: bool) -> [u8; 12] {
-    let mut head = [0; 12];
-    head[..4].copy_from_slice(&spi);
-    if is_extended {
-        head[4..].copy_from_slice(&number.to_be_bytes());
-    } else {
-        head[4..8].copy_from_slice(&(number as u32).to_be_bytes());
-    }
-    head
+    let number = if is_extended { number.swap_bytes() } else { u64::from((number as u32).swap_bytes()) };
+    first_twelve(u128::from(u32::from_le_bytes(spi)) | u128::from(number) << 32)
+}
+
+#[inline(always)]
+fn first_twelve(number: u128) -> [u8; 12] {
+    let [b0, b1, b2, b3, b4, b5, b6, b7, b8, b9, b10, b11, ..] = number.to_le_bytes();
+    [b0, b1, b2, b3, b4, b5, b6, b7, b8, b9, b10, b11]
 }
 
 const _: () = assert!(PACKET_LEN_MAX <= u16::MAX as usize);

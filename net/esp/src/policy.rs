@@ -132,6 +132,8 @@ pub(crate) struct Policies {
     tuples: Vec<Tuple>,
     count: usize,
     next_age: u64,
+    /// Advances with each change, so that what was found is known to hold.
+    epoch: u64,
 }
 
 struct Tuple {
@@ -149,6 +151,7 @@ impl Policies {
         if self.count >= POLICIES_MAX {
             return Err(AddError::Full(POLICIES_MAX));
         }
+        self.epoch += 1;
         let (key, lens) = (policy.selector.key(), (policy.selector.source.len, policy.selector.destination.len));
         let (version, priority) = (key.version, policy.priority);
         let found = self.tuples.iter().position(|tuple| tuple.version == version && tuple.lens == lens);
@@ -180,6 +183,7 @@ impl Policies {
         let entries = tuple.entries.get_mut(&key)?;
         let at = entries.iter().position(|(_, old)| old.selector == *selector && old.priority == priority)?;
         let (_, policy) = entries.remove(at);
+        self.epoch += 1;
         if entries.is_empty() {
             tuple.entries.remove(&key);
         }
@@ -189,7 +193,13 @@ impl Policies {
     }
 
     pub(crate) fn clear(&mut self) {
-        *self = Policies::default();
+        *self = Policies { epoch: self.epoch + 1, ..Policies::default() };
+    }
+
+    /// A number that differs from what it was before the last change.
+    #[inline]
+    pub(crate) fn epoch(&self) -> u64 {
+        self.epoch
     }
 
     pub(crate) fn len(&self) -> usize {

@@ -91,7 +91,7 @@ impl Transform {
         self.icv_len.into()
     }
 
-    /// What payload and trailer together are a multiple of, in bytes (RFC 4303, 2.4).
+    /// What payload and trailer together are a multiple of, in bytes (RFC 4303, 2.4): a power of two.
     pub fn alignment(self) -> usize {
         match self.work {
             Work::CbcHmac { cipher, .. } => cipher.block_len(),

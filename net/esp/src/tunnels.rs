@@ -130,7 +130,7 @@ impl Tunnels {
             return Err(AddError::Exists(spi));
         }
         let common = self.common(parameters, keys, now, Direction::Decrypt, self.inbound.len())?;
-        let id = self.inbound.add(Inbound { window, has_moved: false, common });
+        let id = self.inbound.add(Inbound { window, allowed: None, has_moved: false, common });
         self.by_spi.insert(spi, id);
         Ok(id)
     }
@@ -177,6 +177,7 @@ impl Tunnels {
             iv_len: transform.iv_len() as u8,
             icv_len: transform.icv_len() as u8,
             alignment: transform.alignment() as u8,
+            has_udp: parameters.encapsulation.is_some(),
             meter: Meter::new(&parameters.lifetimes, now),
             parameters: Box::new(parameters),
         })

@@ -45,6 +45,8 @@ pub struct Memory {
     pub per_run: usize,
     /// Packets that have left.
     pub left: u64,
+    /// Time that was taken by receiving, headers and numbers, cryptography, and committing.
+    pub steps: [Duration; 4],
 }
 
 impl Memory {
@@ -78,13 +80,14 @@ impl Memory {
             epoch: Instant::now(),
             per_run: (1 << 16) / load.burst * load.burst,
             left: 0,
+            steps: [Duration::ZERO; 4],
         };
         let inner: Vec<Vec<u8>> = (0..PACKETS).map(|at| packet(load.len, (at % load.associations) as u32)).collect();
         memory.keep(&inner);
         if load.direction == Direction::Decrypt {
             let mut sealed = Vec::new();
             while sealed.len() < PACKETS {
-                memory.burst_out();
+                memory.step(Direction::Encrypt);
                 let (data, spans) = memory.burst.leaving();
                 sealed.extend(spans.iter().map(|[start, end]| data[*start as usize..*end as usize].to_vec()));
                 if spans.is_empty() {
@@ -136,21 +139,26 @@ impl Memory {
         }
     }
 
-    fn burst_out(&mut self) {
+    /// One burst, and what each of its steps has taken.
+    fn step(&mut self, direction: Direction) {
+        let start = Instant::now();
         self.fill();
-        let now = self.epoch.elapsed();
-        self.tunnels.begin_outbound(&mut self.burst, now);
+        let filled = Instant::now();
+        let now = filled - self.epoch;
+        match direction {
+            Direction::Encrypt => self.tunnels.begin_outbound(&mut self.burst, now),
+            Direction::Decrypt => self.tunnels.begin_inbound(&mut self.burst, now),
+        }
+        let begun = Instant::now();
         // What was not run is not counted.
         let _ = self.burst.crypt(&mut self.session);
-        self.tunnels.commit_outbound(&mut self.burst);
-    }
-
-    fn burst_in(&mut self) {
-        self.fill();
-        let now = self.epoch.elapsed();
-        self.tunnels.begin_inbound(&mut self.burst, now);
-        let _ = self.burst.crypt(&mut self.session);
-        self.tunnels.commit_inbound(&mut self.burst);
+        let run = Instant::now();
+        match direction {
+            Direction::Encrypt => self.tunnels.commit_outbound(&mut self.burst),
+            Direction::Decrypt => self.tunnels.commit_inbound(&mut self.burst),
+        }
+        let steps = [filled - start, begun - filled, run - begun, run.elapsed()];
+        self.steps.iter_mut().zip(steps).for_each(|(sum, step)| *sum += step);
     }
 
     /// Counters of both directions, in words, for what did not leave.
@@ -166,15 +174,10 @@ impl Contestant for Memory {
     fn run(&mut self) {
         let mut done = 0;
         while done < self.per_run {
-            match self.load.direction {
-                Direction::Encrypt => self.burst_out(),
-                Direction::Decrypt => {
-                    if self.next == 0 && self.fresh_inbound().is_err() {
-                        return;
-                    }
-                    self.burst_in();
-                }
+            if self.load.direction == Direction::Decrypt && self.next == 0 && self.fresh_inbound().is_err() {
+                return;
             }
+            self.step(self.load.direction);
             self.left += self.burst.leaving().1.len() as u64;
             done += self.burst.len().max(1);
         }
