@@ -7,7 +7,8 @@ use std::time::Duration;
 use ciphermill::{Mill, SelfTest, Session};
 use ciphermill_contract::{Direction, Engine};
 use ciphermill_esp::{
-    Action, Burst, Encapsulation, Keys, Parameters, Policy, Prefix, SaId, Selector, Sequence, Transform, Tunnels,
+    Action, Burst, Counters, Drop, Encapsulation, Keys, Parameters, Policy, Prefix, SaId, Selector, Sequence,
+    Transform, Tunnels,
 };
 use ciphermill_reference::Reference;
 use zeroize::Zeroizing;
@@ -220,4 +221,51 @@ pub(crate) fn hopped(packet: &[u8], hops: u8) -> Vec<u8> {
         packet[7] -= hops;
     }
     packet
+}
+
+/// What counters have gained, by name, without the packets that were looked at.
+pub(crate) fn gained(before: &Counters, after: &Counters) -> Vec<(&'static str, u64)> {
+    let named = |counters: &Counters| {
+        let mut all = vec![
+            ("done", counters.done),
+            ("bypassed", counters.bypassed),
+            ("dummies", counters.dummies),
+            ("fragments", counters.fragments),
+            ("icmp_sent", counters.icmp_sent),
+            ("icmp_withheld", counters.icmp_withheld),
+            ("not_esp", counters.not_esp),
+            ("events_lost", counters.events_lost),
+        ];
+        all.extend(Drop::ALL.iter().map(|reason| (reason.name(), counters.dropped(*reason))));
+        all
+    };
+    let pairs = named(before).into_iter().zip(named(after));
+    pairs.map(|((name, before), (_, after))| (name, after - before)).filter(|(_, more)| *more > 0).collect()
+}
+
+impl Ends {
+    /// What the receiver makes of packets from without: those that leave, and what its counters have gained.
+    pub(crate) fn opened<P: AsRef<[u8]>>(&mut self, packets: &[P]) -> (Vec<Vec<u8>>, Vec<(&'static str, u64)>) {
+        let before = self.receiver.counters().1.clone();
+        let opened = self.open(packets);
+        let after = self.receiver.counters().1;
+        assert_eq!(after.packets - before.packets, packets.len() as u64);
+        let gained = gained(&before, after);
+        (opened, gained)
+    }
+
+    /// The counters' part of that, where nothing may leave.
+    pub(crate) fn refused<P: AsRef<[u8]>>(&mut self, packets: &[P]) -> Vec<(&'static str, u64)> {
+        let top = self.top();
+        let (opened, gained) = self.opened(packets);
+        assert_eq!(opened.len(), 0);
+        assert!(self.receiver.take_events().is_empty());
+        assert!(self.top() >= top);
+        gained
+    }
+
+    /// The last number that the receiver has accepted.
+    pub(crate) fn top(&self) -> u64 {
+        self.receiver.last_number(Direction::Decrypt, self.into).expect("is there")
+    }
 }

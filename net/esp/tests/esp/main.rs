@@ -3,6 +3,8 @@
 
 mod ends;
 mod forge;
+mod hostile;
+mod lives;
 mod misuse;
 mod trips;
 mod vectors;
