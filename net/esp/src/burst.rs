@@ -43,6 +43,8 @@ pub(crate) struct Packet {
     pub(crate) place: Place,
     pub(crate) id: SaId,
     pub(crate) number: u64,
+    /// Bytes of what is within, for counting what leaves.
+    pub(crate) inner_len: u16,
 }
 
 /// What becomes of a packet.
@@ -52,6 +54,8 @@ pub(crate) enum Place {
     New,
     /// The same of one that nobody sent, for the association that the packet names.
     Dummy,
+    /// A part of a packet, for the association that was found for the whole.
+    Part,
     /// A set of columns, and the number within it.
     Column { group: u32, index: u32 },
     /// It leaves as it is.
@@ -101,6 +105,15 @@ impl Burst {
         self.data[start..start + packet.len()].copy_from_slice(packet);
         self.packets.push(Packet::new(start, packet.len()));
         true
+    }
+
+    /// Adds a part of a packet that goes where the whole would.
+    pub(crate) fn push_part(&mut self, id: SaId, part: &[u8]) -> bool {
+        let is_pushed = self.push(part);
+        if let Some(packet) = self.packets.last_mut().filter(|_| is_pushed) {
+            (packet.place, packet.id) = (Place::Part, id);
+        }
+        is_pushed
     }
 
     /// Adds a dummy packet of so many bytes for an association (RFC 4303, 2.6), which nobody can tell from others. `false` without room.
@@ -185,6 +198,7 @@ impl Packet {
             place: Place::New,
             id: SaId { slot: 0, generation: 0 },
             number: 0,
+            inner_len: 0,
         }
     }
 }

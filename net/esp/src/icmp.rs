@@ -106,15 +106,19 @@ impl Limiter {
         Limiter { tokens: ERRORS_PER_S, last: Duration::ZERO }
     }
 
+    /// Whether one may be sent now.
     pub(crate) fn allows(&mut self, now: Duration) -> bool {
         let gained = now.saturating_sub(self.last).as_micros() * u128::from(ERRORS_PER_S) / 1_000_000;
         if gained > 0 {
             self.tokens = self.tokens.saturating_add(gained.min(u128::from(ERRORS_PER_S)) as u32).min(ERRORS_PER_S);
             self.last = now;
         }
-        let allowed = self.tokens > 0;
+        self.tokens > 0
+    }
+
+    /// Counts one that was sent.
+    pub(crate) fn take(&mut self) {
         self.tokens = self.tokens.saturating_sub(1);
-        allowed
     }
 }
 
@@ -125,7 +129,10 @@ mod tests {
     #[test]
     fn a_hundred_errors_a_second_are_sent() {
         let mut limiter = Limiter::new();
-        let at = |limiter: &mut Limiter, ms| (0..1000).filter(|_| limiter.allows(Duration::from_millis(ms))).count();
+        let at = |limiter: &mut Limiter, ms| {
+            let allows = |_: &u32| limiter.allows(Duration::from_millis(ms)).then(|| limiter.take()).is_some();
+            (0..1000).filter(allows).count()
+        };
         assert_eq!([1, 2, 500, 5000].map(|ms| at(&mut limiter, ms)), [100, 0, 50, 100]);
     }
 

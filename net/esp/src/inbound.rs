@@ -178,8 +178,9 @@ impl Tunnels {
     fn follow(&mut self, burst: &Burst, packet: Packet) {
         let data = &burst.data[packet.start as usize..packet.end as usize];
         let Ok(header) = Header::of(data) else { return };
-        let (source, port) =
-            (address_of(header.flow.version, header.flow.source), header.flow.ports.map_or(0, |ports| ports[0]));
+        // Without UDP around it there is no port to answer to.
+        let Some([port, _]) = header.flow.ports else { return };
+        let source = address_of(header.flow.version, header.flow.source);
         let Some(one) = self.inbound.get_mut(packet.id) else { return };
         if !one.has_moved && is_elsewhere(&one.common.parameters, source, port) {
             one.has_moved = true;

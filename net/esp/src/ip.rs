@@ -112,6 +112,11 @@ impl Header {
                     // A fragment of the whole (RFC 6946) is none.
                     is_fragment |= be16(extension, 2) & 0xfff9 != 0;
                     at += 8;
+                    if be16(extension, 2) & 0xfff8 != 0 {
+                        // What follows is the middle of something, and no header, whatever it looks like.
+                        protocol = extension[0];
+                        break;
+                    }
                 }
                 _ => break,
             }
@@ -278,6 +283,19 @@ mod tests {
         // An extension that says it is longer than the packet.
         packet[41] = 200;
         assert_eq!(Header::of(&packet).err(), Some(Malformed::Length));
+    }
+
+    #[test]
+    fn the_middle_of_a_packet_is_not_taken_for_headers() {
+        let mut packet = vec![0x60, 0, 0, 0, 0, 24, 44, 64];
+        packet.extend([0; 32]);
+        // A fragment at 8 bytes of destination options; its data say that UDP follows.
+        packet.extend([60, 0, 0, 8, 0, 0, 0, 1]);
+        packet.extend([17, 0, 0, 0, 0, 0, 0, 0]);
+        packet.extend([0; 8]);
+        let header = Header::of(&packet).expect("a packet");
+        assert_eq!((header.flow.protocol, header.flow.ports, header.is_fragment), (60, None, true));
+        assert_eq!(header.payload_at, 48);
     }
 
     proptest! {

@@ -60,20 +60,23 @@ impl Tunnels {
     ) -> Result<Place, Drop> {
         let data = &mut burst.data[packet.start as usize..packet.end as usize];
         let header = Header::of(data).map_err(|_| Drop::Malformed)?;
-        let id = match self.decide(&header.flow, found)? {
+        // What lies behind the packet is a link's padding.
+        let len = header.total_len;
+        burst.packets[at].end = packet.start + len as u32;
+        let packet = burst.packets[at];
+        // Parts show no ports, and policies would not know them again.
+        let decided = if packet.place == Place::Part { Some(packet.id) } else { self.decide(&header.flow, found)? };
+        let id = match decided {
             Some(id) => id,
             None => {
-                burst.packets[at].end = packet.start + header.total_len as u32;
                 self.sent.bypassed += 1;
                 return Ok(Place::Bypass);
             }
         };
-        // What lies behind the packet is a link's padding.
-        let len = header.total_len;
         let Some(one) = self.outbound.get(id) else { return Err(Drop::NoAssociation) };
         if len > usize::from(one.inner_max) {
             let inner_max = one.inner_max;
-            return self.too_big(burst, packet, len, inner_max);
+            return self.too_big(burst, Packet { id, ..packet }, inner_max);
         }
         if !ip::hop(data) {
             self.answer(burst, packet, Problem::TimeExceeded);
@@ -123,15 +126,15 @@ impl Tunnels {
 
     /// A packet that does not fit: in pieces, or its sender is told.
     #[cold]
-    fn too_big(&mut self, burst: &mut Burst, packet: Packet, len: usize, inner_max: u16) -> Result<Place, Drop> {
-        let (start, end) = (packet.start as usize, packet.start as usize + len);
+    fn too_big(&mut self, burst: &mut Burst, packet: Packet, inner_max: u16) -> Result<Place, Drop> {
+        let (start, end) = (packet.start as usize, packet.end as usize);
         if ip::forbids_fragments(&burst.data[start..end]) {
             self.answer(burst, packet, Problem::TooBig(inner_max));
             return Err(Drop::TooBig);
         }
         let whole = burst.data[start..end].to_vec();
         let before = burst.packets.len();
-        if !fragment::cut(&whole, usize::from(inner_max), |fragment| burst.push(fragment)) {
+        if !fragment::cut(&whole, usize::from(inner_max), |part| burst.push_part(packet.id, part)) {
             // Without all of them the others are of no use.
             burst.packets.truncate(before);
             return Err(Drop::NoRoom);
@@ -152,6 +155,7 @@ impl Tunnels {
         let is_sent = own
             .is_some_and(|own| self.limiter.allows(burst.now) && icmp::append(&mut burst.answers, data, own, problem));
         if is_sent {
+            self.limiter.take();
             burst.answer_spans.push([start as u32, burst.answers.len() as u32]);
             self.sent.icmp_sent += 1;
         } else {
@@ -186,6 +190,7 @@ impl Tunnels {
         let laid = one.lay_out(&mut burst.data, &sealed, group);
         let packet = &mut burst.packets[at];
         (packet.start, packet.end, packet.esp, packet.id) = (laid.start, laid.end, laid.esp, sealed.id);
+        packet.inner_len = sealed.len as u16;
         Ok(Place::Column { group: one.common.group.into(), index: laid.index })
     }
 
@@ -210,7 +215,7 @@ impl Tunnels {
                 write_udp_checksum(&mut burst.data[packet.start as usize..packet.end as usize]);
             }
             done += 1;
-            bytes += u64::from(packet.end - packet.start);
+            bytes += u64::from(packet.inner_len);
             burst.leaving.push([packet.start, packet.end]);
         }
         self.sent.done += done;

@@ -13,7 +13,7 @@ use crate::counters::Counters;
 use crate::error::AddError;
 use crate::icmp::Limiter;
 use crate::ip::Flow;
-use crate::limits::{ASSOCIATIONS_MAX, ESP_LEN, EVENTS_MAX, PACKET_LEN_MAX};
+use crate::limits::{ASSOCIATIONS_MAX, EVENTS_MAX, PACKET_LEN_MAX};
 use crate::outer::OuterHeader;
 use crate::policy::{Policies, Policy, Selector};
 use crate::replay::ReplayWindow;
@@ -103,7 +103,7 @@ impl Tunnels {
         let outer =
             OuterHeader::new(parameters.source, parameters.destination, parameters.encapsulation, parameters.copying);
         let outer = outer.ok_or(AddError::Families)?;
-        let least = if parameters.source.is_ipv4() { 576 } else { 1280 };
+        let least = path_mtu_min(parameters.source);
         let room = usize::from(parameters.path_mtu).min(PACKET_LEN_MAX).saturating_sub(outer.len());
         let inner_max = parameters.transform.payload_max(room).filter(|_| parameters.path_mtu >= least);
         let inner_max = inner_max.ok_or(AddError::Mtu(parameters.path_mtu))? as u16;
@@ -183,7 +183,7 @@ impl Tunnels {
         })
     }
 
-    /// Removes an association that packets leave by, and its keys. Packets on their way are dropped.
+    /// Removes an association that packets leave by, and its keys. Packets that are not yet encrypted are dropped.
     pub fn remove_outbound(&mut self, id: SaId) -> Option<(Parameters, Usage)> {
         let removed = self.outbound.remove(id)?;
         let tunnel = removed.common.parameters.tunnel;
@@ -256,7 +256,8 @@ impl Tunnels {
         }
     }
 
-    /// What a path is known to carry from now on, for the outbound associations to an address.
+    /// What a path is known to carry from now on, for the outbound associations to an address. Less than every path carries is not believed
+    /// (RFC 8201, 4), and changes nothing.
     pub fn set_path_mtu(&mut self, destination: IpAddr, path_mtu: u16) {
         let ids: Vec<SaId> = self.outbound.iter().map(|(id, _)| id).collect();
         for id in ids {
@@ -266,8 +267,8 @@ impl Tunnels {
                 continue;
             }
             let room = usize::from(path_mtu).min(PACKET_LEN_MAX).saturating_sub(one.outer.len());
-            // A path that carries nothing is not believed.
-            if let Some(inner_max) = parameters.transform.payload_max(room).filter(|max| *max >= ESP_LEN) {
+            let is_believed = path_mtu >= path_mtu_min(destination);
+            if let Some(inner_max) = parameters.transform.payload_max(room).filter(|_| is_believed) {
                 parameters.path_mtu = path_mtu;
                 one.inner_max = inner_max as u16;
             }
@@ -334,6 +335,11 @@ impl Tunnels {
     pub(crate) fn is_udp_port(&self, port: u16) -> bool {
         self.udp_ports.contains(&port)
     }
+}
+
+/// Bytes that a packet may have on every path: with less, tunnels are not begun, and of less nobody is believed.
+fn path_mtu_min(end: IpAddr) -> u16 {
+    if end.is_ipv4() { 576 } else { 1280 }
 }
 
 /// Keeps an event, or counts it as lost.

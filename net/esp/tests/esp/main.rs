@@ -6,5 +6,6 @@ mod forge;
 mod hostile;
 mod lives;
 mod misuse;
+mod path;
 mod trips;
 mod vectors;
