@@ -2,6 +2,7 @@
 #![allow(clippy::expect_used, clippy::unwrap_used, reason = "helpers of tests may stop at once, as tests do")]
 
 mod ends;
+mod faults;
 mod forge;
 mod hostile;
 mod lives;
