@@ -472,22 +472,22 @@ fn ports(selector: &xfrm::Selector) -> Result<(Ports, Ports), Refusal> {
 }
 
 fn selector_of(flow: &esp::Flow) -> xfrm::Selector {
-    let port = |side: usize| match flow.ports {
+    let port = |side: usize| match flow.ports() {
         Some(ports) => xfrm::Port { number: ports[side], mask: u16::MAX },
         None => xfrm::Port::default(),
     };
-    let (source_port, destination_port) = match flow.ports {
-        Some([both, _]) if ICMP.contains(&flow.protocol) => {
+    let (source_port, destination_port) = match flow.ports() {
+        Some([both, _]) if ICMP.contains(&flow.protocol()) => {
             (xfrm::Port { number: both >> 8, mask: u16::MAX }, xfrm::Port { number: both & 255, mask: u16::MAX })
         }
         _ => (port(0), port(1)),
     };
-    let len = if flow.version == 4 { 32 } else { 128 };
+    let len = if flow.version() == 4 { 32 } else { 128 };
     xfrm::Selector {
         any_family: false,
         source: xfrm::Prefix { address: flow.source_address(), len },
         destination: xfrm::Prefix { address: flow.destination_address(), len },
-        protocol: flow.protocol,
+        protocol: flow.protocol(),
         source_port,
         destination_port,
         interface: 0,

@@ -57,11 +57,29 @@ pub(crate) enum Place {
     /// A part of a packet, for the association that was found for the whole.
     Part,
     /// A set of columns, and the number within it.
-    Column { group: u32, index: u32 },
+    Column(ColumnPlace),
     /// It leaves as it is.
     Bypass,
     /// It does not leave.
     Dropped,
+}
+
+/// A set of columns and a number within it, in one word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ColumnPlace(u64);
+
+impl ColumnPlace {
+    #[inline(always)]
+    pub(crate) fn parts(self) -> (usize, u32) {
+        ((self.0 >> 32) as usize, self.0 as u32)
+    }
+}
+
+impl Place {
+    #[inline(always)]
+    pub(crate) fn column(group: u16, index: u32) -> Place {
+        Place::Column(ColumnPlace(u64::from(group) << 32 | u64::from(index)))
+    }
 }
 
 impl Burst {

@@ -11,6 +11,12 @@ use crate::error::CryptError;
 use crate::limits::{ESP_LEN, ICV_LEN_MAX};
 use crate::transform::{Transform, Work, cbc, chain, hmac};
 
+/// Bytes from one nonce to the next.
+const NONCE_LEN: usize = 12;
+
+/// Bytes from one head to the next.
+const HEAD_LEN: usize = 12;
+
 /// What packets have in common that go into one set of columns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct GroupKind {
@@ -82,10 +88,10 @@ pub(crate) struct Group {
     spans: Vec<[u32; 2]>,
     keys: Vec<[KeyId; 2]>,
     has_one_key: bool,
-    /// Salt and IV.
-    nonces: Vec<[u8; 12]>,
+    /// Salt and IV, [`NONCE_LEN`] bytes each.
+    nonces: Vec<u8>,
     /// SPI and sequence number as they are authenticated; eight bytes of it where the number is short.
-    heads: Vec<[u8; 12]>,
+    heads: Vec<u8>,
     statuses: Vec<ColumnStatus>,
     /// Kept for the way that needs them.
     tags: Vec<u8>,
@@ -127,13 +133,13 @@ impl Group {
 
     /// Adds a packet; returns its number.
     #[inline(always)]
-    pub(crate) fn push(&mut self, span: [u32; 2], keys: [KeyId; 2], nonce: [u8; 12], head: [u8; 12]) -> u32 {
+    pub(crate) fn push(&mut self, span: [u32; 2], keys: [KeyId; 2], nonce: u128, head: u128) -> u32 {
         let index = self.spans.len();
         self.has_one_key &= self.keys.first().is_none_or(|first| *first == keys);
         self.spans.push(span);
         self.keys.push(keys);
-        self.nonces.push(nonce);
-        self.heads.push(head);
+        self.nonces.extend_from_slice(&nonce.to_le_bytes()[..NONCE_LEN]);
+        self.heads.extend_from_slice(&head.to_le_bytes()[..HEAD_LEN]);
         self.statuses.push(ColumnStatus::PENDING);
         index as u32
     }
@@ -176,7 +182,7 @@ impl Group {
     }
 
     fn head_extents(&self) -> Extents<'static> {
-        Extents::Strided { len: if self.kind.is_extended { 12 } else { 8 }, stride: 12 }
+        Extents::Strided { len: if self.kind.is_extended { 12 } else { 8 }, stride: HEAD_LEN }
     }
 
     fn run_aead(
@@ -189,11 +195,11 @@ impl Group {
         let (icv_len, extents) = (self.icv_len(), self.head_extents());
         let keys = key_column(&self.keys, 0, self.has_one_key, &mut self.column);
         let nonces = match nonce_len {
-            12 => self.nonces.as_flattened(),
+            NONCE_LEN => &self.nonces,
             // CCM has three bytes of salt.
             len => {
                 self.bytes.clear();
-                self.nonces.iter().for_each(|nonce| self.bytes.extend_from_slice(&nonce[..len]));
+                self.nonces.chunks_exact(NONCE_LEN).for_each(|nonce| self.bytes.extend_from_slice(&nonce[..len]));
                 &self.bytes
             }
         };
@@ -201,7 +207,7 @@ impl Group {
         let batch = ColumnBatch::new(suite, direction, data, &mut self.statuses)
             .with_keys(keys)
             .with_ivs(IvColumn::Each { bytes: nonces, len: nonce_len })
-            .with_aad(AadColumn::Each { bytes: self.heads.as_flattened(), extents })
+            .with_aad(AadColumn::Each { bytes: &self.heads, extents })
             .with_tags(TagColumn::After { len: icv_len });
         session.run_columns(batch).map(drop)
     }
@@ -218,7 +224,7 @@ impl Group {
         let batch = ColumnBatch::new(suite, direction, data, &mut self.statuses)
             .with_keys(keys)
             .with_ivs(inline_iv(self.kind.transform.iv_len(), direction))
-            .with_aad(AadColumn::Each { bytes: self.heads.as_flattened(), extents })
+            .with_aad(AadColumn::Each { bytes: &self.heads, extents })
             .with_tags(TagColumn::After { len: icv_len });
         session.run_columns(batch).map(drop)
     }
@@ -266,7 +272,7 @@ impl Group {
         let (icv_len, is_extended) = (self.icv_len() as u32, self.kind.is_extended);
         self.take_icvs(data, direction);
         self.other_spans.clear();
-        for ([start, end], head) in self.spans.iter().zip(&self.heads) {
+        for ([start, end], head) in self.spans.iter().zip(self.heads.chunks_exact(HEAD_LEN)) {
             let (from, mut to) = (start - ESP_LEN as u32, end - icv_len);
             if is_extended {
                 // The high half, where the ICV lies otherwise.
@@ -285,7 +291,7 @@ impl Group {
         self.take_icvs(data, direction);
         self.other_spans.clear();
         self.bytes.clear();
-        for ([start, end], head) in self.spans.iter().zip(&self.heads) {
+        for ([start, end], head) in self.spans.iter().zip(self.heads.chunks_exact(HEAD_LEN)) {
             let mut from = *start;
             if is_extended {
                 // SPI and high half before the low half, which stays: over the end of the header before, which is kept meanwhile.
@@ -297,7 +303,7 @@ impl Group {
             self.other_spans.push([from, end - icv_len]);
         }
         let nonces = core::mem::take(&mut self.nonces);
-        let ivs = IvColumn::Each { bytes: nonces.as_flattened(), len: 12 };
+        let ivs = IvColumn::Each { bytes: &nonces, len: NONCE_LEN };
         let ran = self.run_mac(session, data, (mac, direction), ivs, 0);
         self.nonces = nonces;
         ran?;
@@ -346,7 +352,9 @@ impl Group {
             data[*end as usize - len..*end as usize].copy_from_slice(icv);
         }
         if self.kind.is_extended && matches!(self.plan, Plan::Gmac(_)) {
-            for (([start, _], head), before) in self.spans.iter().zip(&self.heads).zip(self.bytes.chunks_exact(4)) {
+            for (([start, _], head), before) in
+                self.spans.iter().zip(self.heads.chunks_exact(HEAD_LEN)).zip(self.bytes.chunks_exact(4))
+            {
                 data[*start as usize - 4..][..4].copy_from_slice(before);
                 data[*start as usize..][..4].copy_from_slice(&head[..4]);
             }

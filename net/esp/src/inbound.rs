@@ -8,7 +8,7 @@ use crate::association::{Inbound, Life};
 use crate::burst::{Burst, Packet, Place};
 use crate::counters::Drop;
 use crate::icmp::Problem;
-use crate::ip::{self, Header, address_of, protocol};
+use crate::ip::{self, Header, protocol};
 use crate::limits::{ESP_LEN, UDP_LEN};
 use crate::outbound::{head_of, nonce_of};
 use crate::outer::decapsulated;
@@ -77,21 +77,21 @@ impl Tunnels {
         let common = &one.common;
         let nonce = match data.get(esp_at - start + ESP_LEN..).and_then(|behind| behind.first_chunk::<8>()) {
             Some(iv) if iv_len == 8 => nonce_of(common.salt, common.salt_len, *iv),
-            _ => [0; 12],
+            _ => 0,
         };
         let head = head_of(spi, number, common.kind.is_extended);
         let span = [(esp_at + common.kind.lead()) as u32, end];
-        let (group, keys) = (u32::from(common.group), common.keys);
-        let index = burst.groups[group as usize].push(span, keys, nonce, head);
+        let (group, keys) = (common.group, common.keys);
+        let index = burst.groups[usize::from(group)].push(span, keys, nonce, head);
         let packet = &mut burst.packets[at];
         (packet.esp, packet.id, packet.number) = (esp_at as u32, id, number);
-        Ok(Place::Column { group, index })
+        Ok(Place::column(group, index))
     }
 
     /// Which kind of packet came.
     fn came(&self, data: &[u8], header: &Header) -> Result<Came, Drop> {
         let at = header.payload_at;
-        match (header.flow.protocol, header.flow.ports) {
+        match (header.flow.protocol(), header.flow.ports()) {
             // RFC 4303, 3.4.1: ESP is what was put together again, which is not ours to do.
             (protocol::ESP, _) if header.is_fragment => Err(Drop::Fragment),
             (protocol::ESP, _) => Ok(Came::Esp(at)),
@@ -112,14 +112,14 @@ impl Tunnels {
         for at in 0..burst.packets.len() {
             let packet = burst.packets[at];
             let (group, index) = match packet.place {
-                Place::Column { group, index } => (group, index),
+                Place::Column(place) => place.parts(),
                 Place::Bypass => {
                     burst.leaving.push([packet.start, packet.end]);
                     continue;
                 }
                 _ => continue,
             };
-            let status = burst.groups[group as usize].status(index);
+            let status = burst.groups[group].status(index);
             let opened = match status {
                 status if status.is_done() => self.accept(burst, packet),
                 ciphermill_contract::ColumnStatus::AUTH_FAILED => Err(Drop::Integrity),
@@ -179,8 +179,8 @@ impl Tunnels {
         let data = &burst.data[packet.start as usize..packet.end as usize];
         let Ok(header) = Header::of(data) else { return };
         // Without UDP around it there is no port to answer to.
-        let Some([port, _]) = header.flow.ports else { return };
-        let source = address_of(header.flow.version, header.flow.source);
+        let Some([port, _]) = header.flow.ports() else { return };
+        let source = header.flow.source_address();
         let Some(one) = self.inbound.get_mut(packet.id) else { return };
         if !one.has_moved && is_elsewhere(&one.common.parameters, source, port) {
             one.has_moved = true;
@@ -222,7 +222,7 @@ impl Inbound {
         policies: &Policies,
     ) -> Result<([u32; 2], bool), Drop> {
         let header = Header::of(&data[start as usize..end as usize]).map_err(|_| Drop::Malformed)?;
-        if header.flow.version != version {
+        if header.flow.version() != version {
             return Err(Drop::NextHeader);
         }
         let allowed = Some((policies.epoch(), header.flow));

@@ -21,18 +21,66 @@ pub(crate) mod protocol {
 const EXTENSIONS_MAX: usize = 8;
 
 /// What policies look at: addresses, the protocol and its ports (RFC 4301, 4.4.1.1).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+///
+/// Whole words, which are written and compared as such: every packet has one.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Flow {
+    source: u128,
+    destination: u128,
+    /// The source port above the destination port.
+    ports: u32,
+    /// The version, the protocol above it, and above that whether there are ports.
+    kind: u32,
+}
+
+impl Flow {
+    /// A flow between addresses as numbers, an IPv4 address in the low 32 bits.
+    #[inline(always)]
+    pub(crate) fn new(version: u8, protocol: u8, ports: Option<u32>, source: u128, destination: u128) -> Flow {
+        let kind = u32::from(version) | u32::from(protocol) << 8 | u32::from(ports.is_some()) << 16;
+        Flow { source, destination, ports: ports.unwrap_or(0), kind }
+    }
+
     /// 4 or 6.
-    pub version: u8,
+    #[inline(always)]
+    pub fn version(&self) -> u8 {
+        self.kind as u8
+    }
+
     /// The protocol behind the header and its extensions.
-    pub protocol: u8,
+    #[inline(always)]
+    pub fn protocol(&self) -> u8 {
+        (self.kind >> 8) as u8
+    }
+
     /// Source and destination port, of ICMP type and code in the first; `None` where there are none or a fragment does not show them.
-    pub ports: Option<[u16; 2]>,
-    /// The source address, an IPv4 address in the low 32 bits.
-    pub source: u128,
-    /// The destination address likewise.
-    pub destination: u128,
+    #[inline(always)]
+    pub fn ports(&self) -> Option<[u16; 2]> {
+        (self.kind >> 16 != 0).then_some([(self.ports >> 16) as u16, self.ports as u16])
+    }
+
+    /// The source address.
+    pub fn source_address(&self) -> IpAddr {
+        address_of(self.version(), self.source)
+    }
+
+    /// The destination address.
+    pub fn destination_address(&self) -> IpAddr {
+        address_of(self.version(), self.destination)
+    }
+
+    /// Both addresses as numbers.
+    #[inline(always)]
+    pub(crate) fn addresses(&self) -> (u128, u128) {
+        (self.source, self.destination)
+    }
+}
+
+impl core::fmt::Debug for Flow {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        let (source, destination) = (self.source_address(), self.destination_address());
+        write!(f, "Flow({source} to {destination}, protocol {}, ports {:?})", self.protocol(), self.ports())
+    }
 }
 
 /// No IP packet; in words.
@@ -93,7 +141,7 @@ impl Header {
         let addresses =
             u64::from_be_bytes([head[12], head[13], head[14], head[15], head[16], head[17], head[18], head[19]]);
         let (source, destination) = (u128::from(addresses >> 32), u128::from(addresses as u32));
-        let flow = Flow { version: 4, protocol, ports, source, destination };
+        let flow = Flow::new(4, protocol, ports, source, destination);
         Ok(Header { flow, total_len, payload_at: header_len, is_fragment: fragment != 0 })
     }
 
@@ -126,19 +174,22 @@ impl Header {
         let ports = if is_fragment { None } else { ports(protocol, payload) };
         let address =
             |at: usize| -> u128 { head[at..at + 16].iter().fold(0, |number, byte| number << 8 | u128::from(*byte)) };
-        let flow = Flow { version: 6, protocol, ports, source: address(8), destination: address(24) };
+        let flow = Flow::new(6, protocol, ports, address(8), address(24));
         Ok(Header { flow, total_len, payload_at: at, is_fragment })
     }
 }
 
-#[inline]
-fn ports(protocol: u8, payload: &[u8]) -> Option<[u16; 2]> {
+/// Both ports in one word.
+#[inline(always)]
+fn ports(protocol: u8, payload: &[u8]) -> Option<u32> {
     match protocol {
-        protocol::TCP | protocol::UDP | protocol::SCTP if payload.len() >= 4 => {
-            Some([be16(payload, 0), be16(payload, 2)])
+        protocol::TCP | protocol::UDP | protocol::SCTP => {
+            payload.first_chunk::<4>().map(|both| u32::from_be_bytes(*both))
         }
         // RFC 4301, 4.4.1.1: type and code are one selector.
-        protocol::ICMP | protocol::ICMP_V6 if payload.len() >= 2 => Some([be16(payload, 0), 0]),
+        protocol::ICMP | protocol::ICMP_V6 => {
+            payload.first_chunk::<2>().map(|both| u32::from(u16::from_be_bytes(*both)) << 16)
+        }
         _ => None,
     }
 }
@@ -244,10 +295,10 @@ mod tests {
     #[test]
     fn ports_are_seen_where_they_are() {
         let header = Header::of(&v4(28, 0, protocol::UDP)).expect("a packet");
-        assert_eq!(header.flow.ports, Some([0x1234, 0x5678]));
+        assert_eq!(header.flow.ports(), Some([0x1234, 0x5678]));
         assert_eq!((header.total_len, header.payload_at, header.is_fragment), (28, 20, false));
         assert_eq!(
-            Header::of(&v4(28, 0x2000, protocol::UDP)).map(|header| (header.flow.ports, header.is_fragment)),
+            Header::of(&v4(28, 0x2000, protocol::UDP)).map(|header| (header.flow.ports(), header.is_fragment)),
             Ok((None, true))
         );
         assert_eq!(
@@ -256,7 +307,7 @@ mod tests {
             "do not fragment"
         );
         assert_eq!(
-            Header::of(&v4(22, 0, protocol::UDP)).map(|header| header.flow.ports),
+            Header::of(&v4(22, 0, protocol::UDP)).map(|header| header.flow.ports()),
             Ok(None),
             "cut before its ports"
         );
@@ -279,7 +330,7 @@ mod tests {
         packet.extend([17, 0, 0, 0, 0, 0, 0, 0]);
         packet.extend([0x12, 0x34, 0x56, 0x78, 0, 8, 0, 0]);
         let header = Header::of(&packet).expect("a packet");
-        assert_eq!((header.flow.protocol, header.flow.ports, header.payload_at), (17, Some([0x1234, 0x5678]), 56));
+        assert_eq!((header.flow.protocol(), header.flow.ports(), header.payload_at), (17, Some([0x1234, 0x5678]), 56));
         // An extension that says it is longer than the packet.
         packet[41] = 200;
         assert_eq!(Header::of(&packet).err(), Some(Malformed::Length));
@@ -294,7 +345,7 @@ mod tests {
         packet.extend([17, 0, 0, 0, 0, 0, 0, 0]);
         packet.extend([0; 8]);
         let header = Header::of(&packet).expect("a packet");
-        assert_eq!((header.flow.protocol, header.flow.ports, header.is_fragment), (60, None, true));
+        assert_eq!((header.flow.protocol(), header.flow.ports(), header.is_fragment), (60, None, true));
         assert_eq!(header.payload_at, 48);
     }
 

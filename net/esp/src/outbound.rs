@@ -10,7 +10,7 @@ use crate::columns::Group;
 use crate::counters::Drop;
 use crate::fragment;
 use crate::icmp::{self, Problem};
-use crate::ip::{self, Flow, Header, address_of, protocol};
+use crate::ip::{self, Flow, Header, protocol};
 use crate::limits::{ESP_LEN, IPV6_LEN, PACKET_LEN_MAX, UDP_LEN};
 use crate::outer::write_udp_checksum;
 use crate::policy::Action;
@@ -82,7 +82,7 @@ impl Tunnels {
             self.answer(burst, packet, Problem::TimeExceeded);
             return Err(Drop::TimeToLive);
         }
-        let next_header = if header.flow.version == 4 { protocol::IPV4 } else { protocol::IPV6 };
+        let next_header = if header.flow.version() == 4 { protocol::IPV4 } else { protocol::IPV6 };
         self.seal(burst, at, Sealed { id, start: packet.start as usize, len, next_header })
     }
 
@@ -191,7 +191,7 @@ impl Tunnels {
         let packet = &mut burst.packets[at];
         (packet.start, packet.end, packet.esp, packet.id) = (laid.start, laid.end, laid.esp, sealed.id);
         packet.inner_len = sealed.len as u16;
-        Ok(Place::Column { group: one.common.group.into(), index: laid.index })
+        Ok(Place::column(one.common.group, laid.index))
     }
 
     /// Says which packets leave, and counts.
@@ -199,14 +199,14 @@ impl Tunnels {
         let (mut done, mut bytes) = (0, 0);
         for packet in &burst.packets {
             let (group, index) = match packet.place {
-                Place::Column { group, index } => (group, index),
+                Place::Column(place) => place.parts(),
                 Place::Bypass => {
                     burst.leaving.push([packet.start, packet.end]);
                     continue;
                 }
                 _ => continue,
             };
-            if !burst.groups[group as usize].status(index).is_done() {
+            if !burst.groups[group].status(index).is_done() {
                 let reason = if self.outbound.get(packet.id).is_some() { Drop::Engine } else { Drop::Gone };
                 self.sent.drop(reason);
                 continue;
@@ -278,7 +278,7 @@ impl Outbound {
         data[esp + 4..esp + 8].copy_from_slice(&low);
         let common = &self.common;
         let nonce = if common.kind.draws_ivs() || iv_len == 0 {
-            [0; 12]
+            0
         } else {
             // RFC 4106, 3.1: the number is a nonce that does not come again.
             let iv = number.to_be_bytes();
@@ -292,39 +292,19 @@ impl Outbound {
     }
 }
 
-/// Salt and IV: twelve bytes, of which CCM has eleven. Put together in a register: bytes that are stored and then loaded in other pieces wait for
-/// each other.
+/// Salt and IV: twelve bytes, of which CCM has eleven, the first one lowest. In a register: bytes that are stored and then loaded in other pieces
+/// wait for each other.
 #[inline(always)]
-pub(crate) fn nonce_of(salt: [u8; 4], salt_len: u8, iv: [u8; 8]) -> [u8; 12] {
+pub(crate) fn nonce_of(salt: [u8; 4], salt_len: u8, iv: [u8; 8]) -> u128 {
     let (salt, iv) = (u128::from(u32::from_le_bytes(salt)), u128::from(u64::from_le_bytes(iv)));
-    let nonce = if salt_len == 4 { salt | iv << 32 } else { salt & 0xff_ffff | iv << 24 };
-    first_twelve(nonce)
+    if salt_len == 4 { salt | iv << 32 } else { salt & 0xff_ffff | iv << 24 }
 }
 
 /// What is authenticated of a packet's head: SPI and the whole number (RFC 4106, 5); of a short number four bytes.
 #[inline(always)]
-pub(crate) fn head_of(spi: [u8; 4], number: u64, is_extended: bool) -> [u8; 12] {
+pub(crate) fn head_of(spi: [u8; 4], number: u64, is_extended: bool) -> u128 {
     let number = if is_extended { number.swap_bytes() } else { u64::from((number as u32).swap_bytes()) };
-    first_twelve(u128::from(u32::from_le_bytes(spi)) | u128::from(number) << 32)
-}
-
-#[inline(always)]
-fn first_twelve(number: u128) -> [u8; 12] {
-    let [b0, b1, b2, b3, b4, b5, b6, b7, b8, b9, b10, b11, ..] = number.to_le_bytes();
-    [b0, b1, b2, b3, b4, b5, b6, b7, b8, b9, b10, b11]
+    u128::from(u32::from_le_bytes(spi)) | u128::from(number) << 32
 }
 
 const _: () = assert!(PACKET_LEN_MAX <= u16::MAX as usize);
-
-/// The flow that an event tells of, as addresses.
-impl Flow {
-    /// The source address.
-    pub fn source_address(&self) -> core::net::IpAddr {
-        address_of(self.version, self.source)
-    }
-
-    /// The destination address.
-    pub fn destination_address(&self) -> core::net::IpAddr {
-        address_of(self.version, self.destination)
-    }
-}

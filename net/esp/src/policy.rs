@@ -79,9 +79,9 @@ impl Selector {
     #[inline]
     fn takes(&self, flow: &Flow) -> bool {
         let within = |range: &Option<RangeInclusive<u16>>, side: usize| {
-            range.as_ref().is_none_or(|range| flow.ports.is_some_and(|ports| range.contains(&ports[side])))
+            range.as_ref().is_none_or(|range| flow.ports().is_some_and(|ports| range.contains(&ports[side])))
         };
-        self.protocol.is_none_or(|protocol| protocol == flow.protocol)
+        self.protocol.is_none_or(|protocol| protocol == flow.protocol())
             && within(&self.source_ports, 0)
             && within(&self.destination_ports, 1)
     }
@@ -89,9 +89,10 @@ impl Selector {
     /// Whether a packet is meant.
     pub fn matches(&self, flow: &Flow) -> bool {
         let Key { version, source, destination } = self.key();
-        flow.version == version
-            && cut(version, flow.source, self.source.len) == source
-            && cut(version, flow.destination, self.destination.len) == destination
+        let (from, to) = flow.addresses();
+        flow.version() == version
+            && cut(version, from, self.source.len) == source
+            && cut(version, to, self.destination.len) == destination
             && self.takes(flow)
     }
 }
@@ -210,14 +211,15 @@ impl Policies {
     #[inline]
     pub(crate) fn find(&self, flow: &Flow) -> Option<&Policy> {
         let mut best: Option<&(u64, Policy)> = None;
-        for tuple in self.tuples.iter().filter(|tuple| tuple.version == flow.version) {
+        let (version, (source, destination)) = (flow.version(), flow.addresses());
+        for tuple in self.tuples.iter().filter(|tuple| tuple.version == version) {
             if best.is_some_and(|(_, best)| best.priority < tuple.best) {
                 break;
             }
             let key = Key {
-                version: flow.version,
-                source: cut(flow.version, flow.source, tuple.lens.0),
-                destination: cut(flow.version, flow.destination, tuple.lens.1),
+                version,
+                source: cut(version, source, tuple.lens.0),
+                destination: cut(version, destination, tuple.lens.1),
             };
             let Some(entries) = tuple.entries.get(&key) else { continue };
             let Some(found) = entries.iter().find(|(_, policy)| policy.selector.takes(flow)) else { continue };
@@ -273,12 +275,10 @@ mod tests {
 
     fn flow() -> impl Strategy<Value = Flow> {
         (any::<bool>(), 0u8..4, 0u8..4, 16u8..18, prop::option::of([0u16..5, 0u16..5])).prop_map(
-            |(is_v4, source, destination, protocol, ports)| Flow {
-                version: if is_v4 { 4 } else { 6 },
-                protocol,
-                ports,
-                source: number_of(address(is_v4, source)),
-                destination: number_of(address(is_v4, destination)),
+            |(is_v4, source, destination, protocol, ports)| {
+                let ports = ports.map(|[source, destination]| u32::from(source) << 16 | u32::from(destination));
+                let numbers = [source, destination].map(|low| number_of(address(is_v4, low)));
+                Flow::new(if is_v4 { 4 } else { 6 }, protocol, ports, numbers[0], numbers[1])
             },
         )
     }

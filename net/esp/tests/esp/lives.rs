@@ -242,7 +242,7 @@ fn the_newest_association_sends_and_the_old_one_still_receives() {
         let events = ends.sender.take_events();
         assert!(
             matches!(events[..], [Event::Acquire { tunnel: TUNNEL, flow }]
-            if flow.source_address().to_string() == "10.0.0.1" && flow.ports == Some([12345, 12346])),
+            if flow.source_address().to_string() == "10.0.0.1" && flow.ports() == Some([12345, 12346])),
             "{events:?}"
         );
         assert_eq!(gained(&Counters::default(), ends.sender.counters().0), [("done", 15), ("no_association", 5)]);
