@@ -44,7 +44,8 @@ impl Tunnels {
         let packet = burst.packets[at];
         let start = packet.start as usize;
         let data = &burst.data[start..packet.end as usize];
-        let header = Header::of(data).map_err(|_| Drop::Malformed)?;
+        let mut header = Header::NONE;
+        header.read(data).map_err(|_| Drop::Malformed)?;
         let end = packet.start + header.total_len as u32;
         burst.packets[at].end = end;
         let esp_at = match self.came(data, &header)? {
@@ -221,7 +222,8 @@ impl Inbound {
         version: u8,
         policies: &Policies,
     ) -> Result<([u32; 2], bool), Drop> {
-        let header = Header::of(&data[start as usize..end as usize]).map_err(|_| Drop::Malformed)?;
+        let mut header = Header::NONE;
+        header.read(&data[start as usize..end as usize]).map_err(|_| Drop::Malformed)?;
         if header.flow.version() != version {
             return Err(Drop::NextHeader);
         }

@@ -115,19 +115,37 @@ fn be16(bytes: &[u8], at: usize) -> u16 {
 }
 
 impl Header {
+    /// Of no packet.
+    pub(crate) const NONE: Header = Header {
+        flow: Flow { source: 0, destination: 0, ports: 0, kind: 0 },
+        total_len: 0,
+        payload_at: 0,
+        is_fragment: false,
+    };
+
     /// Looks at a packet's header.
-    #[inline(always)]
     pub(crate) fn of(packet: &[u8]) -> Result<Header, Malformed> {
+        let mut header = Header::NONE;
+        header.read(packet).map(|()| header)
+    }
+
+    /// The same where each packet has one: written in place, since a header beside an error is moved in pieces other than those that it was
+    /// written in, and waits for them.
+    #[inline(always)]
+    pub(crate) fn read(&mut self, packet: &[u8]) -> Result<(), Malformed> {
         match packet.first().map(|first| first >> 4) {
-            Some(4) => Header::of_v4(packet),
-            Some(6) => Header::of_v6(packet),
+            Some(4) => self.read_v4(packet),
+            Some(6) => {
+                *self = Header::of_v6(packet)?;
+                Ok(())
+            }
             Some(_) => Err(Malformed::Version),
             None => Err(Malformed::Short),
         }
     }
 
     #[inline(always)]
-    fn of_v4(packet: &[u8]) -> Result<Header, Malformed> {
+    fn read_v4(&mut self, packet: &[u8]) -> Result<(), Malformed> {
         let Some(head) = packet.first_chunk::<IPV4_LEN>() else { return Err(Malformed::Short) };
         let header_len = usize::from(head[0] & 0xf) * 4;
         let total_len = usize::from(be16(head, 2));
@@ -142,7 +160,8 @@ impl Header {
             u64::from_be_bytes([head[12], head[13], head[14], head[15], head[16], head[17], head[18], head[19]]);
         let (source, destination) = (u128::from(addresses >> 32), u128::from(addresses as u32));
         let flow = Flow::new(4, protocol, ports, source, destination);
-        Ok(Header { flow, total_len, payload_at: header_len, is_fragment: fragment != 0 })
+        *self = Header { flow, total_len, payload_at: header_len, is_fragment: fragment != 0 };
+        Ok(())
     }
 
     #[inline(never)]
@@ -238,16 +257,19 @@ pub(crate) fn pseudo_sum(packet: &[u8], protocol: u8, len: usize) -> u64 {
 /// Counts the packet's time to live down by one, as a router does (RFC 1812, 5.3.1; RFC 8200, 3). `false` where it has run out.
 #[inline]
 pub(crate) fn hop(packet: &mut [u8]) -> bool {
-    let at = if packet[0] >> 4 == 4 { 8 } else { 7 };
-    if packet[at] <= 1 {
+    if packet[0] >> 4 != 4 {
+        let is_alive = packet[7] > 1;
+        packet[7] -= u8::from(is_alive);
+        return is_alive;
+    }
+    // Read as words before anything is written: a word waits for a byte of it that was just stored.
+    let (before, checksum) = (be16(packet, 8), be16(packet, 10));
+    if before < 0x200 {
         return false;
     }
-    packet[at] -= 1;
-    if at == 8 {
-        let now = be16(packet, 8);
-        let checksum = updated(be16(packet, 10), now + 0x100, now);
-        packet[10..12].copy_from_slice(&checksum.to_be_bytes());
-    }
+    let now = before - 0x100;
+    packet[8..10].copy_from_slice(&now.to_be_bytes());
+    packet[10..12].copy_from_slice(&updated(checksum, before, now).to_be_bytes());
     true
 }
 

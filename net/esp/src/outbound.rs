@@ -59,7 +59,8 @@ impl Tunnels {
         found: &mut Option<Found>,
     ) -> Result<Place, Drop> {
         let data = &mut burst.data[packet.start as usize..packet.end as usize];
-        let header = Header::of(data).map_err(|_| Drop::Malformed)?;
+        let mut header = Header::NONE;
+        header.read(data).map_err(|_| Drop::Malformed)?;
         // What lies behind the packet is a link's padding.
         let len = header.total_len;
         burst.packets[at].end = packet.start + len as u32;
@@ -259,7 +260,9 @@ impl Outbound {
         // The alignment is a power of two.
         let padding = (shown + 2).wrapping_neg() & (usize::from(common.alignment) - 1);
         let trailer = start + shown + padding;
-        data[start + len..start + shown].fill(0);
+        if shown > len {
+            data[start + len..start + shown].fill(0);
+        }
         data[start + shown..start + shown + PADDING.len()].copy_from_slice(&PADDING);
         data[trailer] = padding as u8;
         data[trailer + 1] = next_header;

@@ -24,10 +24,23 @@ pub struct Load {
     pub associations: usize,
     /// Packets of a burst.
     pub burst: usize,
+    /// Packets that the replay window of what comes looks back; without one, the same packets come again and again.
+    pub replay_window: u32,
 }
 
-/// Packets that are prepared, of which each run takes the next ones.
-const PACKETS: usize = 8192;
+/// Packets that are prepared, of which each burst takes the next ones: as many as ipsec-secgw is given, so that they lie as near.
+const PACKETS: usize = 256;
+
+/// As many where a replay window takes each once: then the associations are made anew.
+const PACKETS_ONCE: usize = 8192;
+
+impl Load {
+    fn packets(&self) -> usize {
+        let is_once = self.direction == Direction::Decrypt && self.replay_window > 0;
+        let least = if is_once { PACKETS_ONCE } else { PACKETS };
+        least.next_multiple_of(self.associations.max(1)).next_multiple_of(self.burst)
+    }
+}
 
 /// A gateway without interfaces.
 pub struct Memory {
@@ -82,11 +95,11 @@ impl Memory {
             left: 0,
             steps: [Duration::ZERO; 4],
         };
-        let inner: Vec<Vec<u8>> = (0..PACKETS).map(|at| packet(load.len, (at % load.associations) as u32)).collect();
+        let inner: Vec<Vec<u8>> = (0..load.packets()).map(|at| packet(load.len, (at % load.associations) as u32)).collect();
         memory.keep(&inner);
         if load.direction == Direction::Decrypt {
             let mut sealed = Vec::new();
-            while sealed.len() < PACKETS {
+            while sealed.len() < load.packets() {
                 memory.step(Direction::Encrypt);
                 let (data, spans) = memory.burst.leaving();
                 sealed.extend(spans.iter().map(|[start, end]| data[*start as usize..*end as usize].to_vec()));
@@ -94,7 +107,7 @@ impl Memory {
                     return Err(wrong(format!("{} sealed nothing", load.transform)));
                 }
             }
-            sealed.truncate(PACKETS);
+            sealed.truncate(load.packets());
             memory.keep(&sealed);
             memory.fresh_inbound()?;
         }
@@ -126,15 +139,15 @@ impl Memory {
 
     fn fill(&mut self) {
         self.burst.clear();
-        let stride = self.stride;
-        while self.burst.len() < self.load.burst && self.next < PACKETS {
+        let (stride, packets) = (self.stride, self.lens.len());
+        while self.burst.len() < self.load.burst && self.next < packets {
             let from = self.next * stride;
             if !self.burst.push(&self.packets[from..from + self.lens[self.next]]) {
                 break;
             }
             self.next += 1;
         }
-        if self.next == PACKETS {
+        if self.next == packets {
             self.next = 0;
         }
     }
@@ -174,7 +187,8 @@ impl Contestant for Memory {
     fn run(&mut self) {
         let mut done = 0;
         while done < self.per_run {
-            if self.load.direction == Direction::Decrypt && self.next == 0 && self.fresh_inbound().is_err() {
+            let is_used_up = self.load.direction == Direction::Decrypt && self.load.replay_window > 0 && self.next == 0;
+            if is_used_up && self.fresh_inbound().is_err() {
                 return;
             }
             self.step(self.load.direction);
@@ -200,7 +214,7 @@ fn policy(number: u32) -> Policy {
 
 fn parameters(load: &Load, number: u32) -> Parameters {
     let end = |last: u8| Ipv4Addr::new(192, 0, 2, last).into();
-    Parameters { tunnel: number, path_mtu: 9000, ..Parameters::new(0x1000 + number, load.transform, end(1), end(2)) }
+    Parameters { tunnel: number, path_mtu: 9000, replay_window: load.replay_window, ..Parameters::new(0x1000 + number, load.transform, end(1), end(2)) }
 }
 
 fn keys(transform: Transform, number: u32) -> Keys {
