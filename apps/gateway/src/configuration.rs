@@ -68,6 +68,21 @@ pub struct Configuration {
     /// What passes by them.
     #[serde(default)]
     pub policy: Vec<Rule>,
+    /// An IKE daemon that makes and ends associations.
+    pub ike: Option<Ike>,
+}
+
+/// Where an IKE daemon finds its kernel.
+#[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
+#[serde(deny_unknown_fields)]
+pub struct Ike {
+    /// The socket that the daemon is given for its NETLINK_XFRM ones: what CIPHERMILL_XFRM says to it.
+    pub socket: PathBuf,
+    /// This end's addresses: what is sent to them comes in.
+    pub addresses: Vec<IpAddr>,
+    /// Bytes that outer packets may have.
+    #[serde(default = "path_mtu")]
+    pub path_mtu: u16,
 }
 
 fn one() -> usize {
@@ -282,6 +297,7 @@ impl Configuration {
         for port in [&mut self.inside, &mut self.outside] {
             port.pcap_in.iter_mut().chain(&mut port.pcap_out).for_each(to_folder);
         }
+        self.ike.iter_mut().for_each(|ike| to_folder(&mut ike.socket));
         for tunnel in &mut self.tunnel {
             match &mut tunnel.keys {
                 KeySource::Derived { secret_file, nonce_file, peer_nonce_file } => {
@@ -304,6 +320,12 @@ impl Configuration {
         let is_from_files = self.inside.pcap_in.is_some() || self.outside.pcap_in.is_some();
         if is_from_files && self.workers > 1 {
             return Err(rule("workers", "1 where packets come from files"));
+        }
+        if self.ike.as_ref().is_some_and(|ike| ike.addresses.is_empty()) {
+            return Err(rule("ike, addresses", "one at least"));
+        }
+        if self.ike.is_some() && !self.tunnel.is_empty() {
+            return Err(rule("tunnel", "none beside `ike`: the daemon has all associations and policies"));
         }
         for (at, tunnel) in self.tunnel.iter().enumerate() {
             tunnel.check(&format!("tunnel `{}`", tunnel.name))?;

@@ -11,8 +11,10 @@ use ciphermill_contract::Direction;
 use ciphermill_esp::{Burst, Counters, Event, Tunnels};
 use ciphermill_packets::filter::Filter;
 use ciphermill_packets::{Received, Sent};
+use ciphermill_xfrm::{Limits, Server};
 
-use crate::configuration::Configuration;
+use crate::configuration::{Configuration, Ike};
+use crate::ike::Keys;
 use crate::line::{Line, lock};
 use crate::ports::{self, Opened};
 use crate::setup::{InForce, SetupError};
@@ -22,6 +24,9 @@ const TICK: Duration = Duration::from_millis(50);
 
 /// Bytes that a packet of a burst takes on average, with room for headers.
 const PACKET_ROOM: usize = 2048;
+
+/// Events that wait for the IKE daemon at most; it asks ten times a second.
+const HEARD_MAX: usize = 4096;
 
 /// Why a gateway does not start, or has ended.
 #[derive(Debug, thiserror::Error)]
@@ -58,6 +63,7 @@ pub struct Gateway {
     burst: usize,
     pad_to: u16,
     allows_static: bool,
+    ike: Option<Ike>,
     in_force: Mutex<InForce>,
     epoch: Instant,
     /// Dropped last of all, so that the kernel takes over again when nothing is worked on any more.
@@ -75,6 +81,7 @@ impl Gateway {
             .iter()
             .copied()
             .chain(configuration.tunnel.iter().map(|tunnel| tunnel.local))
+            .chain(configuration.ike.iter().flat_map(|ike| ike.addresses.iter().copied()))
             .collect();
         let port = configuration.udp_ports.first().copied();
         let filter = port.map_or(Filter::Esp, Filter::EspOrUdp);
@@ -111,8 +118,9 @@ impl Gateway {
             lines: [Arc::new(out), Arc::new(into)],
             workers: configuration.workers,
             burst: configuration.burst,
-            pad_to: configuration.tunnel.iter().map(|tunnel| tunnel.pad_to).max().unwrap_or(0),
+            pad_to: pad_to(configuration),
             allows_static,
+            ike: configuration.ike.clone(),
             in_force: Mutex::new(InForce::default()),
             epoch: Instant::now(),
             _takeovers: inside_takeover.into_iter().chain(outside_takeover).collect(),
@@ -126,6 +134,10 @@ impl Gateway {
     /// # Errors
     /// `Setup`: tunnels that were in force and are not named in the error stay.
     pub fn reload(&self, configuration: &Configuration) -> Result<(), GatewayError> {
+        if self.ike.is_some() {
+            // The daemon has all of it.
+            return Ok(());
+        }
         let now = self.epoch.elapsed();
         let mut tunnels = lock(&self.tunnels);
         let mut in_force = lock(&self.in_force);
@@ -169,8 +181,20 @@ impl Gateway {
     /// # Errors
     /// An interface that is gone, a full disk, no thread.
     pub fn run(&self, stop: &AtomicBool, mut tick: impl FnMut(&Gateway, Vec<Event>)) -> Result<(), GatewayError> {
+        let heard = Arc::new(Mutex::new(Vec::new()));
+        let is_over = AtomicBool::new(false);
+        let daemons = self.daemons(&heard)?;
         thread::scope(|scope| {
             let mut workers = Vec::new();
+            if let Some((mut server, mut keys)) = daemons {
+                let is_over = &is_over;
+                let serve = move || {
+                    if let Err(error) = server.run(&mut keys, is_over) {
+                        tracing::error!(%error, "IKE daemons are not served any more");
+                    }
+                };
+                thread::Builder::new().name("ike".to_owned()).spawn_scoped(scope, serve)?;
+            }
             for (at, line) in self.lines.iter().enumerate() {
                 for number in 0..self.workers {
                     let other = &self.lines[1 - at];
@@ -183,6 +207,7 @@ impl Gateway {
                     match thread::Builder::new().name(name).spawn_scoped(scope, work) {
                         Ok(worker) => workers.push(worker),
                         Err(error) => {
+                            is_over.store(true, Ordering::Release);
                             self.lines.iter().for_each(|line| line.stop());
                             return Err(error.into());
                         }
@@ -196,12 +221,18 @@ impl Gateway {
                     tunnels.tick(self.epoch.elapsed());
                     tunnels.take_events()
                 };
+                if self.ike.is_some() {
+                    let mut heard = lock(&heard);
+                    heard.extend(events.iter().cloned());
+                    heard.truncate(HEARD_MAX);
+                }
                 tick(self, events);
                 if workers.iter().any(|worker| worker.is_finished()) && self.lines.iter().any(|line| line.has_failed())
                 {
                     break;
                 }
             }
+            is_over.store(true, Ordering::Release);
             self.lines.iter().for_each(|line| line.stop());
             let ended = workers.into_iter().map(|worker| worker.join());
             ended.fold(Ok(()), |all, ended| {
@@ -211,8 +242,23 @@ impl Gateway {
         })
     }
 
+    /// The server for IKE daemons, listening, if the file asks for one.
+    fn daemons(&self, heard: &Arc<Mutex<Vec<Event>>>) -> Result<Option<(Server, Keys)>, GatewayError> {
+        let Some(ike) = &self.ike else { return Ok(None) };
+        let server = Server::bind(&ike.socket, Limits::default())
+            .map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", ike.socket.display())))?;
+        let (tunnels, heard) = (Arc::clone(&self.tunnels), Arc::clone(heard));
+        Ok(Some((server, Keys::new(tunnels, self.epoch, ike.addresses.clone(), ike.path_mtu, heard))))
+    }
+
     /// Tunnels in force, by name.
     pub fn tunnel_names(&self) -> Vec<String> {
         lock(&self.in_force).tunnels().map(|(name, ..)| name.to_owned()).collect()
     }
+}
+
+/// To how many bytes inner packets are padded at most; a daemon may ask for all that its paths carry.
+fn pad_to(configuration: &Configuration) -> u16 {
+    let tunnels = configuration.tunnel.iter().map(|tunnel| tunnel.pad_to);
+    tunnels.chain(configuration.ike.iter().map(|ike| ike.path_mtu)).max().unwrap_or(0)
 }

@@ -95,7 +95,8 @@ impl Memory {
             left: 0,
             steps: [Duration::ZERO; 4],
         };
-        let inner: Vec<Vec<u8>> = (0..load.packets()).map(|at| packet(load.len, (at % load.associations) as u32)).collect();
+        let inner: Vec<Vec<u8>> =
+            (0..load.packets()).map(|at| packet(load.len, (at % load.associations) as u32)).collect();
         memory.keep(&inner);
         if load.direction == Direction::Decrypt {
             let mut sealed = Vec::new();
@@ -214,7 +215,12 @@ fn policy(number: u32) -> Policy {
 
 fn parameters(load: &Load, number: u32) -> Parameters {
     let end = |last: u8| Ipv4Addr::new(192, 0, 2, last).into();
-    Parameters { tunnel: number, path_mtu: 9000, replay_window: load.replay_window, ..Parameters::new(0x1000 + number, load.transform, end(1), end(2)) }
+    Parameters {
+        tunnel: number,
+        path_mtu: 9000,
+        replay_window: load.replay_window,
+        ..Parameters::new(0x1000 + number, load.transform, end(1), end(2))
+    }
 }
 
 fn keys(transform: Transform, number: u32) -> Keys {
