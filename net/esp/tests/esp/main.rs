@@ -8,5 +8,6 @@ mod hostile;
 mod lives;
 mod misuse;
 mod path;
+mod scapy;
 mod trips;
 mod vectors;
