@@ -21,7 +21,7 @@ export CIPHERMILL_FUZZ_MASTER=000102030405060708090a0b0c0d0e0f101112131415161718
 # block would be another one.
 export GLIBC_TUNABLES=glibc.malloc.mmap_threshold=4194304
 targets=("$@")
-[ ${#targets[@]} -gt 0 ] || targets=(batch names unwrap messages channel keystore keys manifest folder columns config csv parquet c pkcs11)
+[ ${#targets[@]} -gt 0 ] || targets=(batch names unwrap messages channel keystore keys manifest folder columns config csv parquet c pkcs11 esp_inbound)
 CIPHERMILL_FUZZ_SEEDS=target/seeds "target/$host/release/seeds"
 failed=0
 total=0

@@ -7,6 +7,8 @@ pub mod batch;
 #[cfg(feature = "c")]
 pub mod c;
 pub mod channel;
+#[cfg(feature = "esp")]
+pub mod esp_inbound;
 pub mod keystore;
 pub mod messages;
 pub mod names;

@@ -15,6 +15,8 @@ pub fn write(folder: &Path) -> io::Result<()> {
         ("keystore", crate::keystore::seeds()),
         #[cfg(feature = "c")]
         ("c", crate::c::seeds()),
+        #[cfg(feature = "esp")]
+        ("esp_inbound", crate::esp_inbound::seeds()),
         #[cfg(feature = "pkcs11")]
         ("pkcs11", crate::pkcs11::seeds()),
         #[cfg(feature = "engines")]

@@ -105,7 +105,7 @@ impl Ends {
         let out = sender.add_outbound(shape.parameters(), &shape.keys(), NOW).expect("added");
         let into = receiver.add_inbound(shape.parameters(), &shape.keys(), NOW).expect("added");
         let session = mill.session();
-        Ends { session, sender, receiver, out, into, burst: Burst::new(256, 1 << 20, 1500), mill }
+        Ends { session, sender, receiver, out, into, burst: Burst::new(256, 1 << 19, 1500), mill }
     }
 
     /// What leaves for the outside when these packets come from within.
@@ -147,7 +147,7 @@ fn taken((data, spans): (&[u8], &[[u32; 2]])) -> Vec<Vec<u8>> {
 /// The Internet checksum, plainly.
 pub(crate) fn checksum(bytes: &[u8]) -> u16 {
     let words = bytes.chunks(2).map(|word| u32::from(word[0]) << 8 | word.get(1).map_or(0, |low| u32::from(*low)));
-    let sum = words.fold(0, |sum, word| (sum + word & 0xffff) + (sum + word >> 16));
+    let sum = words.fold(0, |sum, word| ((sum + word) & 0xffff) + ((sum + word) >> 16));
     !(sum as u16)
 }
 
