@@ -9,7 +9,7 @@ use zeroize::Zeroizing;
 
 use crate::columns::GroupKind;
 use crate::ip::Flow;
-use crate::outer::OuterHeader;
+use crate::outer::{Copying, Encapsulation, OuterHeader};
 use crate::policy::Selector;
 use crate::replay::ReplayWindow;
 use crate::transform::Transform;
@@ -22,36 +22,6 @@ pub enum Sequence {
     Short,
     /// In 64 bits, of which packets carry the low half (RFC 4303, 2.2.1).
     Extended,
-}
-
-/// UDP around ESP (RFC 3948), in host byte order.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Encapsulation {
-    /// The source port of what is sent.
-    pub source_port: u16,
-    /// The destination port of what is sent.
-    pub destination_port: u16,
-}
-
-/// What the outer IPv4 header says about fragments (RFC 4301, 8.1).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum DontFragment {
-    /// What the inner one says; set where the inner packet is IPv6.
-    #[default]
-    Copy,
-    /// That it must not be fragmented.
-    Set,
-    /// That it may be.
-    Clear,
-}
-
-/// What the outer header takes from the inner one, apart from congestion notification, which is RFC 6040's normal mode always.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Copying {
-    /// Whether packets may be fragmented on their way.
-    pub dont_fragment: DontFragment,
-    /// The code point of differentiated services; that of the inner header where none is given.
-    pub dscp: Option<u8>,
 }
 
 /// Bounds of an association's life; none where there is no number.

@@ -29,7 +29,7 @@ mod slots;
 mod transform;
 mod tunnels;
 
-pub use association::{Copying, DontFragment, Encapsulation, Keys, Lifetime, Lifetimes, Parameters, Sequence, Usage};
+pub use association::{Keys, Lifetime, Lifetimes, Parameters, Sequence, Usage};
 pub use burst::Burst;
 pub use counters::{Counters, Drop};
 pub use error::{AddError, CryptError};
@@ -38,6 +38,7 @@ pub use limits::{
     ASSOCIATIONS_MAX, BURST_BYTES_MAX, BURST_PACKETS_MAX, PACKET_LEN_MAX, POLICIES_MAX, REPLAY_WINDOW_MAX,
     REPLAY_WINDOW_MIN,
 };
+pub use outer::{Copying, DontFragment, Encapsulation};
 pub use policy::{Action, Policy, Prefix, Selector};
 pub use replay::{ReplayWindow, Verdict};
 pub use slots::SaId;

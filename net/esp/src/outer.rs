@@ -2,7 +2,6 @@
 
 use core::net::IpAddr;
 
-use crate::association::{Copying, DontFragment, Encapsulation};
 use crate::ip::{self, folded, protocol, sum};
 use crate::limits::{IPV4_LEN, IPV6_LEN, UDP_LEN};
 
@@ -10,6 +9,36 @@ use crate::limits::{IPV4_LEN, IPV6_LEN, UDP_LEN};
 const HOPS: u8 = 64;
 
 const LEN_MAX: usize = IPV6_LEN + UDP_LEN;
+
+/// UDP around ESP (RFC 3948), in host byte order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Encapsulation {
+    /// The source port of what is sent.
+    pub source_port: u16,
+    /// The destination port of what is sent.
+    pub destination_port: u16,
+}
+
+/// What the outer IPv4 header says about fragments (RFC 4301, 8.1).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum DontFragment {
+    /// What the inner one says; set where the inner packet is IPv6.
+    #[default]
+    Copy,
+    /// That it must not be fragmented.
+    Set,
+    /// That it may be.
+    Clear,
+}
+
+/// What the outer header takes from the inner one, apart from congestion notification, which is RFC 6040's normal mode always.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Copying {
+    /// Whether packets may be fragmented on their way.
+    pub dont_fragment: DontFragment,
+    /// The code point of differentiated services; that of the inner header where none is given.
+    pub dscp: Option<u8>,
+}
 
 /// A header with everything that is the same for all packets of an association.
 #[derive(Clone, Debug)]

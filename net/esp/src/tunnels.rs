@@ -7,14 +7,14 @@ use std::collections::{HashMap, VecDeque};
 use ciphermill::{KeyPolicy, Mill};
 use ciphermill_contract::{Direction, Directions, KeyId, KeyMaterial};
 
-use crate::association::{Common, Encapsulation, Inbound, Keys, Life, Meter, Outbound, Parameters, Sequence, Usage};
+use crate::association::{Common, Inbound, Keys, Life, Meter, Outbound, Parameters, Sequence, Usage};
 use crate::columns::GroupKind;
 use crate::counters::Counters;
 use crate::error::AddError;
 use crate::icmp::Limiter;
 use crate::ip::Flow;
 use crate::limits::{ASSOCIATIONS_MAX, EVENTS_MAX, PACKET_LEN_MAX};
-use crate::outer::OuterHeader;
+use crate::outer::{Encapsulation, OuterHeader};
 use crate::policy::{Policies, Policy, Selector};
 use crate::replay::ReplayWindow;
 use crate::slots::{SaId, Slots, Spread};
