@@ -1,7 +1,11 @@
 //! What callers may get wrong, and what must not come of it.
 
-use ciphermill_contract::Direction;
-use ciphermill_esp::{Burst, Drop, Event, Lifetime, Lifetimes};
+use std::sync::Arc;
+
+use ciphermill::{Mill, SelfTest};
+use ciphermill_contract::{Direction, Engine};
+use ciphermill_esp::{Burst, Drop, Event, Lifetime, Lifetimes, Tunnels};
+use ciphermill_reference::Reference;
 
 use crate::ends::{Ends, Inner, NOW, Shape, hopped};
 
@@ -56,4 +60,56 @@ fn numbers_of_32_bits_do_not_go_on_behind_their_end() {
     let mut ends = Ends::new(&Shape { last: 1 << 32, ..Shape::new("aes-128-gcm") });
     assert!(ends.seal(&[Inner::V4.packet(60, 1)]).is_empty());
     assert_eq!(ends.sender.counters().0.dropped(Drop::SequenceOverflow), 1);
+}
+
+#[test]
+fn a_burst_that_was_not_run_loses_its_packets() {
+    let mut ends = Ends::new(&Shape::new("null+hmac-sha1-96"));
+    let sealed = ends.seal(&[Inner::V4.packet(60, 1)]);
+    ends.burst.clear();
+    assert!(ends.burst.push(&Inner::V4.packet(60, 1)));
+    ends.sender.begin_outbound(&mut ends.burst, NOW);
+    ends.sender.commit_outbound(&mut ends.burst);
+    assert_eq!((ends.burst.leaving().1.len(), ends.sender.counters().0.dropped(Drop::Engine)), (0, 1));
+    ends.burst.clear();
+    assert!(ends.burst.push(&sealed[0]));
+    ends.receiver.begin_inbound(&mut ends.burst, NOW);
+    ends.receiver.commit_inbound(&mut ends.burst);
+    assert_eq!((ends.burst.leaving().1.len(), ends.receiver.counters().1.dropped(Drop::Engine)), (0, 1));
+    assert_eq!(ends.opened(&sealed).1, [("done", 1)], "nobody has looked at it yet");
+}
+
+#[test]
+fn a_mill_without_legacy_suites_sends_nothing_by_one() {
+    let shape = Shape::new("3des-cbc+hmac-sha1-96");
+    let engines = [Arc::new(Reference::new()) as Arc<dyn Engine>];
+    let mill = Mill::builder().engines(engines).self_test(SelfTest::Never).open().expect("opens");
+    let mut tunnels = Tunnels::new(&mill);
+    let id = tunnels.add_outbound(shape.parameters(), &shape.keys(), NOW).expect("keys are taken");
+    let mut burst = Burst::new(4, 1 << 16, 0);
+    assert!(burst.push_dummy(id, 50));
+    tunnels.begin_outbound(&mut burst, NOW);
+    let error = burst.crypt(&mut mill.session()).expect_err("the mill's policy");
+    assert_eq!(error.transform, shape.transform);
+    tunnels.commit_outbound(&mut burst);
+    assert_eq!((burst.leaving().1.len(), tunnels.counters().0.dropped(Drop::Engine)), (0, 1));
+}
+
+#[test]
+fn events_that_nobody_fetches_are_counted_and_do_not_grow() {
+    let mut ends = Ends::new(&Shape::new("aes-128-gcm"));
+    ends.sender.remove_outbound(ends.out).expect("there");
+    let flow = |port: usize| {
+        let mut packet = Inner::V4.packet(60, 1);
+        packet[21] = port as u8;
+        packet
+    };
+    let packets: Vec<Vec<u8>> = (0..200).map(|at| flow(at % 2)).collect();
+    for _ in 0..25 {
+        assert!(ends.seal(&packets).is_empty());
+    }
+    let (kept, lost) = (ends.sender.take_events().len() as u64, ends.sender.counters().0.events_lost);
+    // Of the 904 for which there was no room, every second says the same as the last that was kept.
+    assert_eq!((kept, lost), (4096, 452));
+    assert_eq!(ends.sender.counters().0.dropped(Drop::NoAssociation), 5000);
 }

@@ -22,5 +22,5 @@ fn such_bytes_make_packets_that_leave_and_packets_that_are_refused() {
     };
     let all = (0..40).map(|_| anything::run(&Vec::from_iter((0..200).map(|_| next()))));
     let (done, dropped) = all.fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
-    assert!(done > 200 && dropped > 200, "{done} left, {dropped} were refused");
+    assert!(done > 200 && dropped > 100, "{done} left, {dropped} were refused");
 }
