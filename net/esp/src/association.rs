@@ -134,7 +134,7 @@ pub(crate) struct Common {
     pub(crate) keys: [KeyId; 2],
     /// As on the wire.
     pub(crate) spi: [u8; 4],
-    pub(crate) salt: [u8; 4],
+    pub(crate) salt: Zeroizing<[u8; 4]>,
     pub(crate) salt_len: u8,
     pub(crate) iv_len: u8,
     pub(crate) icv_len: u8,

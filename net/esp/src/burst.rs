@@ -201,7 +201,9 @@ impl Burst {
         (&self.data, &self.leaving)
     }
 
-    /// ICMP errors for the side that the packets came from.
+    /// ICMP errors for those who sent the packets. Of packets that left, they go back to the side within. Of packets that came, they are for
+    /// hosts behind the tunnel's other end, and quote what was protected: they have to go through the tunnel themselves, as packets that
+    /// leave, and never in clear.
     pub fn answers(&self) -> (&[u8], &[[u32; 2]]) {
         (&self.answers, &self.answer_spans)
     }

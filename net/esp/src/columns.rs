@@ -6,6 +6,7 @@ use ciphermill::Session;
 use ciphermill_contract::columns::{AadColumn, ColumnData, Extents, IvColumn, KeyColumn, TagColumn};
 use ciphermill_contract::suite::{Digest, Mac};
 use ciphermill_contract::{ColumnBatch, ColumnStatus, Direction, KeyId, Result, Suite};
+use zeroize::Zeroizing;
 
 use crate::error::CryptError;
 use crate::limits::{ESP_LEN, ICV_LEN_MAX};
@@ -88,8 +89,8 @@ pub(crate) struct Group {
     spans: Vec<[u32; 2]>,
     keys: Vec<[KeyId; 2]>,
     has_one_key: bool,
-    /// Salt and IV, [`NONCE_LEN`] bytes each.
-    nonces: Vec<u8>,
+    /// Salt and IV, [`NONCE_LEN`] bytes each; wiped, since the salt came with the key.
+    nonces: Zeroizing<Vec<u8>>,
     /// SPI and sequence number as they are authenticated; eight bytes of it where the number is short.
     heads: Vec<u8>,
     statuses: Vec<ColumnStatus>,
@@ -97,7 +98,7 @@ pub(crate) struct Group {
     tags: Vec<u8>,
     other_spans: Vec<[u32; 2]>,
     column: Vec<KeyId>,
-    bytes: Vec<u8>,
+    bytes: Zeroizing<Vec<u8>>,
 }
 
 impl Group {
@@ -108,13 +109,13 @@ impl Group {
             spans: Vec::new(),
             keys: Vec::new(),
             has_one_key: true,
-            nonces: Vec::new(),
+            nonces: Zeroizing::default(),
             heads: Vec::new(),
             statuses: Vec::new(),
             tags: Vec::new(),
             other_spans: Vec::new(),
             column: Vec::new(),
-            bytes: Vec::new(),
+            bytes: Zeroizing::default(),
         }
     }
 

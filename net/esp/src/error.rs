@@ -19,7 +19,7 @@ pub enum AddError {
     /// The SPI.
     #[error("SPI {0:#x}: those up to 255 are reserved (RFC 4303, 2.1)")]
     Spi(u32),
-    /// An inbound association with this SPI and destination is there.
+    /// An inbound association with this SPI is there: by it alone they are found (RFC 4301, 4.1).
     #[error("there is an inbound association with SPI {0:#x}")]
     Exists(u32),
     /// The two ends of the tunnel.

@@ -77,7 +77,7 @@ impl Tunnels {
         let number = one.number_of(low)?;
         let common = &one.common;
         let nonce = match data.get(esp_at - start + ESP_LEN..).and_then(|behind| behind.first_chunk::<8>()) {
-            Some(iv) if iv_len == 8 => nonce_of(common.salt, common.salt_len, *iv),
+            Some(iv) if iv_len == 8 => nonce_of(*common.salt, common.salt_len, *iv),
             _ => 0,
         };
         let head = head_of(spi, number, common.kind.is_extended);

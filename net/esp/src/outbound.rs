@@ -286,7 +286,7 @@ impl Outbound {
             // RFC 4106, 3.1: the number is a nonce that does not come again.
             let iv = number.to_be_bytes();
             data[esp + 8..esp + 16].copy_from_slice(&iv);
-            nonce_of(common.salt, common.salt_len, iv)
+            nonce_of(*common.salt, common.salt_len, iv)
         };
         let head = head_of(spi, number, common.kind.is_extended);
         let span = [(esp + common.kind.lead()) as u32, end as u32];

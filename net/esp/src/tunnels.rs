@@ -6,6 +6,7 @@ use std::collections::{HashMap, VecDeque};
 
 use ciphermill::{KeyPolicy, Mill};
 use ciphermill_contract::{Direction, Directions, KeyId, KeyMaterial};
+use zeroize::Zeroizing;
 
 use crate::association::{Common, Inbound, Keys, Life, Meter, Outbound, Parameters, Sequence, Usage};
 use crate::columns::GroupKind;
@@ -158,7 +159,7 @@ impl Tunnels {
             return Err(AddError::Full(ASSOCIATIONS_MAX));
         }
         let kind = GroupKind { transform, is_extended: parameters.sequence == Sequence::Extended };
-        let mut salt = [0; 4];
+        let mut salt = Zeroizing::new([0; 4]);
         salt[..lens.1].copy_from_slice(&keys.salt);
         let directions = if direction == Direction::Encrypt { Directions::ENCRYPT } else { Directions::DECRYPT };
         let key_ids = import(&self.mill, kind, keys, directions)?;
