@@ -240,6 +240,12 @@ impl Meter {
         if core::mem::replace(&mut self.is_ending, true) { Life::Good } else { Life::Ending }
     }
 
+    /// Reads what a packet needs.
+    #[inline(always)]
+    pub(crate) fn touch(&self) -> u64 {
+        self.packets ^ self.bytes_bound
+    }
+
     /// What time alone does to it, while no packets come.
     pub(crate) fn passes(&mut self, now: Duration) -> Life {
         if now < self.time_bound { Life::Good } else { self.bound(self.packets, self.bytes, now) }

@@ -8,7 +8,9 @@ use zeroize::Zeroize;
 
 use crate::columns::{Group, GroupKind};
 use crate::error::CryptError;
+use crate::ip::Flow;
 use crate::limits::{BURST_BYTES_MAX, BURST_PACKETS_MAX, HEAD_ROOM, PACKET_LEN_MAX, TAIL_ROOM};
+use crate::policy::Action;
 use crate::slots::SaId;
 
 /// Packets begin at multiples of a line of the cache, behind their room.
@@ -26,10 +28,20 @@ pub struct Burst {
     pub(crate) packets: Vec<Packet>,
     pub(crate) groups: Vec<Group>,
     pub(crate) direction: Direction,
+    /// What was found for each packet, where that was looked up beforehand.
+    pub(crate) found: Vec<Found>,
     pub(crate) leaving: Vec<[u32; 2]>,
     pub(crate) answers: Vec<u8>,
     pub(crate) answer_spans: Vec<[u32; 2]>,
     pub(crate) now: Duration,
+}
+
+/// What policy says of a packet, and the association for it if there is one.
+#[derive(Clone, Copy)]
+pub(crate) struct Found {
+    pub(crate) flow: Flow,
+    pub(crate) action: Option<Action>,
+    pub(crate) id: Option<SaId>,
 }
 
 /// A packet of a burst.
@@ -97,6 +109,7 @@ impl Burst {
             packets: Vec::with_capacity(packets_max),
             groups: Vec::new(),
             direction: Direction::Encrypt,
+            found: Vec::new(),
             leaving: Vec::with_capacity(packets_max),
             answers: Vec::new(),
             answer_spans: Vec::new(),

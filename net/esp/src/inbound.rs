@@ -55,7 +55,7 @@ impl Tunnels {
                 return Ok(Place::Dropped);
             }
             Came::Clear => {
-                let action = self.inbound_policies.find(&header.flow).map(|policy| policy.action);
+                let action = self.inbound_policies.find(&header.flow).map(|found| found.action);
                 if action != Some(Action::Bypass) {
                     return Err(Drop::Policy);
                 }
@@ -251,7 +251,7 @@ impl Inbound {
         if parameters.selector.as_ref().is_some_and(|selector| !selector.matches(&header.flow)) {
             return Err(Drop::Selector);
         }
-        match policies.find(&header.flow).map(|policy| policy.action) {
+        match policies.find(&header.flow).map(|found| found.action) {
             Some(Action::Protect(tunnel)) if tunnel == parameters.tunnel => Ok(()),
             Some(_) | None => Err(Drop::Selector),
         }

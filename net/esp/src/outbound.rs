@@ -5,7 +5,7 @@ use core::time::Duration;
 use ciphermill_contract::Direction;
 
 use crate::association::{Life, Outbound};
-use crate::burst::{Burst, Packet, Place};
+use crate::burst::{Burst, Found, Packet, Place};
 use crate::columns::Group;
 use crate::counters::Drop;
 use crate::fragment;
@@ -17,12 +17,9 @@ use crate::policy::Action;
 use crate::slots::SaId;
 use crate::tunnels::{Event, Tunnels, tell};
 
-/// What was found for the packet before, which is asked for again more often than not.
-struct Found {
-    flow: Flow,
-    action: Option<Action>,
-    id: Option<SaId>,
-}
+/// Associations from which on they are looked for in a pass of its own: what is looked up for one packet then is on its way from memory while others
+/// are looked up. With few, everything is in the nearest cache.
+const LOOKED_UP_FROM: usize = 64;
 
 /// Bytes that padding is taken from: 1, 2, 3 and so on (RFC 4303, 2.4).
 const PADDING: [u8; 16] = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16];
@@ -32,6 +29,7 @@ impl Tunnels {
     /// associations.
     pub fn begin_outbound(&mut self, burst: &mut Burst, now: Duration) {
         burst.begin(Direction::Encrypt, &self.kinds, now);
+        self.look_up(burst);
         let mut found = None;
         let mut at = 0;
         // Fragments come behind the packets that were pushed.
@@ -51,6 +49,40 @@ impl Tunnels {
         }
     }
 
+    /// Finds the associations of a burst's packets, and touches what will be needed of each.
+    fn look_up(&self, burst: &mut Burst) {
+        burst.found.clear();
+        if self.outbound.len() < LOOKED_UP_FROM {
+            return;
+        }
+        let Burst { packets, data, found, .. } = burst;
+        let mut header = Header::NONE;
+        for packet in packets.iter() {
+            let is_packet = header.read(&data[packet.start as usize..packet.end as usize]).is_ok();
+            // Of what is no packet nothing is asked.
+            let flow = if is_packet { header.flow } else { Header::NONE.flow };
+            found.push(Found { flow, action: None, id: None });
+        }
+        for found in found.iter_mut() {
+            *found = self.find(&found.flow);
+        }
+        let mut touched = 0;
+        for found in found.iter() {
+            touched ^= found.id.and_then(|id| self.outbound.get(id)).map_or(0, Outbound::touch);
+        }
+        core::hint::black_box(touched);
+    }
+
+    #[inline]
+    fn find(&self, flow: &Flow) -> Found {
+        let action = self.outbound_policies.find(flow).map(|found| found.action);
+        let id = match action {
+            Some(Action::Protect(tunnel)) => self.newest.get(&tunnel).copied(),
+            _ => None,
+        };
+        Found { flow: *flow, action, id }
+    }
+
     fn begin_packet(
         &mut self,
         burst: &mut Burst,
@@ -66,7 +98,12 @@ impl Tunnels {
         burst.packets[at].end = packet.start + len as u32;
         let packet = burst.packets[at];
         // Parts show no ports, and policies would not know them again.
-        let decided = if packet.place == Place::Part { Some(packet.id) } else { self.decide(&header.flow, found)? };
+        let decided = if packet.place == Place::Part {
+            Some(packet.id)
+        } else {
+            let looked_up = burst.found.get(at).copied();
+            self.decide(&header.flow, if looked_up.is_some() { looked_up } else { *found }, found)?
+        };
         let id = match decided {
             Some(id) => id,
             None => {
@@ -101,19 +138,10 @@ impl Tunnels {
 
     /// The association that policy wants a packet protected by; none where it passes as it is.
     #[inline]
-    fn decide(&mut self, flow: &Flow, found: &mut Option<Found>) -> Result<Option<SaId>, Drop> {
-        let (action, id) = match found {
-            Some(before) if before.flow == *flow => (before.action, before.id),
-            _ => {
-                let action = self.outbound_policies.find(flow).map(|policy| policy.action);
-                let id = match action {
-                    Some(Action::Protect(tunnel)) => self.by_tunnel.get(&tunnel).and_then(|ids| ids.last().copied()),
-                    _ => None,
-                };
-                *found = Some(Found { flow: *flow, action, id });
-                (action, id)
-            }
-        };
+    fn decide(&mut self, flow: &Flow, known: Option<Found>, last: &mut Option<Found>) -> Result<Option<SaId>, Drop> {
+        let found = known.filter(|known| known.flow == *flow).unwrap_or_else(|| self.find(flow));
+        *last = Some(found);
+        let Found { action, id, .. } = found;
         match (action, id) {
             (Some(Action::Protect(_)), Some(id)) => Ok(Some(id)),
             (Some(Action::Protect(tunnel)), None) => {
@@ -241,6 +269,13 @@ struct Laid {
 }
 
 impl Outbound {
+    /// Reads a word of each line of the cache that a packet needs.
+    #[inline(always)]
+    fn touch(&self) -> u64 {
+        let common = &self.common;
+        self.last ^ u64::from(self.inner_max) ^ self.outer.touch() ^ u64::from(common.icv_len) ^ common.meter.touch()
+    }
+
     /// How long an inner packet of so many bytes is made to look. RFC 4303, 2.7: padding against traffic analysis lies behind the inner
     /// packet, whose own length tells where that ends.
     #[inline]

@@ -96,6 +96,12 @@ impl OuterHeader {
         })
     }
 
+    /// Reads what a packet needs.
+    #[inline(always)]
+    pub(crate) fn touch(&self) -> u64 {
+        u64::from(self.bytes[0]) ^ u64::from(self.sum)
+    }
+
     /// Bytes of it.
     #[inline]
     pub(crate) fn len(&self) -> usize {

@@ -119,7 +119,7 @@ pub struct Policy {
     pub priority: u32,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Key {
     version: u8,
     source: u128,
@@ -140,10 +140,84 @@ pub(crate) struct Policies {
 struct Tuple {
     version: u8,
     lens: (u8, u8),
-    /// With their ages, the one that decides first.
-    entries: HashMap<Key, Vec<(u64, Policy)>, Spread>,
+    /// By both addresses, cut: of IPv4 as one word.
+    v4: HashMap<u64, Entry, Spread>,
+    v6: HashMap<(u128, u128), Entry, Spread>,
     /// The lowest priority number that is in there: what a worse one need not be looked for.
     best: u32,
+}
+
+/// The policies between two networks, with their ages, the one that decides first.
+#[derive(Default)]
+struct Entry {
+    /// What the first one says, where that asks for nothing but addresses: most often all that there is to find, and it lies with the key.
+    plain: Option<Decision>,
+    policies: Vec<(u64, Policy)>,
+}
+
+/// What policies say of a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Decision {
+    pub(crate) action: Action,
+    priority: u32,
+    age: u64,
+}
+
+impl Entry {
+    fn renew(&mut self) {
+        let is_plain = |selector: &Selector| {
+            selector.protocol.is_none() && selector.source_ports.is_none() && selector.destination_ports.is_none()
+        };
+        self.plain = self.policies.first().filter(|(_, policy)| is_plain(&policy.selector)).map(Decision::of);
+    }
+
+    #[inline]
+    fn find(&self, flow: &Flow) -> Option<Decision> {
+        if self.plain.is_some() {
+            return self.plain;
+        }
+        self.policies.iter().find(|(_, policy)| policy.selector.takes(flow)).map(Decision::of)
+    }
+}
+
+impl Decision {
+    fn of((age, policy): &(u64, Policy)) -> Decision {
+        Decision { action: policy.action, priority: policy.priority, age: *age }
+    }
+}
+
+impl Tuple {
+    fn entry(&mut self, key: Key) -> &mut Entry {
+        match key.version {
+            4 => self.v4.entry(key.word()).or_default(),
+            _ => self.v6.entry((key.source, key.destination)).or_default(),
+        }
+    }
+
+    fn entry_there(&mut self, key: Key) -> Option<&mut Entry> {
+        match key.version {
+            4 => self.v4.get_mut(&key.word()),
+            _ => self.v6.get_mut(&(key.source, key.destination)),
+        }
+    }
+
+    fn forget(&mut self, key: Key) {
+        match key.version {
+            4 => self.v4.remove(&key.word()),
+            _ => self.v6.remove(&(key.source, key.destination)),
+        };
+    }
+
+    fn is_empty(&self) -> bool {
+        self.v4.is_empty() && self.v6.is_empty()
+    }
+}
+
+impl Key {
+    #[inline(always)]
+    fn word(self) -> u64 {
+        (self.source as u64) << 32 | self.destination as u64 & 0xffff_ffff
+    }
 }
 
 impl Policies {
@@ -157,19 +231,22 @@ impl Policies {
         let (version, priority) = (key.version, policy.priority);
         let found = self.tuples.iter().position(|tuple| tuple.version == version && tuple.lens == lens);
         let at = found.unwrap_or_else(|| {
-            self.tuples.push(Tuple { version, lens, entries: HashMap::default(), best: priority });
+            self.tuples.push(Tuple { version, lens, v4: HashMap::default(), v6: HashMap::default(), best: priority });
             self.tuples.len() - 1
         });
         let tuple = &mut self.tuples[at];
-        let entries = tuple.entries.entry(key).or_default();
+        let entry = tuple.entry(key);
+        let entries = &mut entry.policies;
         if let Some((_, same)) =
             entries.iter_mut().find(|(_, old)| old.selector == policy.selector && old.priority == priority)
         {
             *same = policy;
+            entry.renew();
             return Ok(());
         }
         let at = entries.partition_point(|(_, old)| old.priority <= priority);
         entries.insert(at, (self.next_age, policy));
+        entry.renew();
         tuple.best = tuple.best.min(priority);
         self.next_age += 1;
         self.count += 1;
@@ -181,15 +258,17 @@ impl Policies {
     pub(crate) fn remove(&mut self, selector: &Selector, priority: u32) -> Option<Policy> {
         let (key, lens) = (selector.key(), (selector.source.len, selector.destination.len));
         let tuple = self.tuples.iter_mut().find(|tuple| tuple.version == key.version && tuple.lens == lens)?;
-        let entries = tuple.entries.get_mut(&key)?;
+        let entry = tuple.entry_there(key)?;
+        let entries = &mut entry.policies;
         let at = entries.iter().position(|(_, old)| old.selector == *selector && old.priority == priority)?;
         let (_, policy) = entries.remove(at);
         self.epoch += 1;
-        if entries.is_empty() {
-            tuple.entries.remove(&key);
+        entry.renew();
+        if entry.policies.is_empty() {
+            tuple.forget(key);
         }
         self.count -= 1;
-        self.tuples.retain(|tuple| !tuple.entries.is_empty());
+        self.tuples.retain(|tuple| !tuple.is_empty());
         Some(policy)
     }
 
@@ -207,27 +286,26 @@ impl Policies {
         self.count
     }
 
-    /// The policy that decides about a packet.
+    /// What is said of a packet.
     #[inline]
-    pub(crate) fn find(&self, flow: &Flow) -> Option<&Policy> {
-        let mut best: Option<&(u64, Policy)> = None;
+    pub(crate) fn find(&self, flow: &Flow) -> Option<Decision> {
+        let mut best: Option<Decision> = None;
         let (version, (source, destination)) = (flow.version(), flow.addresses());
         for tuple in self.tuples.iter().filter(|tuple| tuple.version == version) {
-            if best.is_some_and(|(_, best)| best.priority < tuple.best) {
+            if best.is_some_and(|best| best.priority < tuple.best) {
                 break;
             }
-            let key = Key {
-                version,
-                source: cut(version, source, tuple.lens.0),
-                destination: cut(version, destination, tuple.lens.1),
+            let (source, destination) = (cut(version, source, tuple.lens.0), cut(version, destination, tuple.lens.1));
+            let entry = match version {
+                4 => tuple.v4.get(&Key { version, source, destination }.word()),
+                _ => tuple.v6.get(&(source, destination)),
             };
-            let Some(entries) = tuple.entries.get(&key) else { continue };
-            let Some(found) = entries.iter().find(|(_, policy)| policy.selector.takes(flow)) else { continue };
-            if best.is_none_or(|best| (found.1.priority, found.0) < (best.1.priority, best.0)) {
+            let Some(found) = entry.and_then(|entry| entry.find(flow)) else { continue };
+            if best.is_none_or(|best| (found.priority, found.age) < (best.priority, best.age)) {
                 best = Some(found);
             }
         }
-        best.map(|(_, policy)| policy)
+        best
     }
 }
 
@@ -310,7 +388,8 @@ mod tests {
             prop_assert_eq!(table.len(), plain.len());
             for flow in flows {
                 let first = plain.iter().filter(|policy| policy.selector.matches(&flow)).min_by_key(|policy| policy.priority);
-                prop_assert_eq!(table.find(&flow), first, "{:?}", flow);
+                let found = table.find(&flow).map(|found| (found.action, found.priority));
+                prop_assert_eq!(found, first.map(|first| (first.action, first.priority)), "{:?}", flow);
             }
         }
     }

@@ -52,7 +52,9 @@ pub struct Tunnels {
     pub(crate) inbound: Slots<Inbound>,
     pub(crate) by_spi: HashMap<u32, SaId, Spread>,
     /// The outbound associations of each tunnel, the newest last.
-    pub(crate) by_tunnel: HashMap<u32, Vec<SaId>, Spread>,
+    by_tunnel: HashMap<u32, Vec<SaId>, Spread>,
+    /// The newest of each, by itself: every packet asks.
+    pub(crate) newest: HashMap<u32, SaId, Spread>,
     pub(crate) kinds: Vec<GroupKind>,
     pub(crate) outbound_policies: Policies,
     pub(crate) inbound_policies: Policies,
@@ -74,6 +76,7 @@ impl Tunnels {
             inbound: Slots::new(Direction::Decrypt),
             by_spi: HashMap::default(),
             by_tunnel: HashMap::default(),
+            newest: HashMap::default(),
             kinds: Vec::new(),
             outbound_policies: Policies::default(),
             inbound_policies: Policies::default(),
@@ -116,6 +119,7 @@ impl Tunnels {
         let common = self.common(parameters, keys, now, Direction::Encrypt, self.outbound.len())?;
         let id = self.outbound.add(Outbound { last, last_max, outer, inner_max, pad_to, common });
         self.by_tunnel.entry(tunnel).or_default().push(id);
+        self.newest.insert(tunnel, id);
         Ok(id)
     }
 
@@ -190,9 +194,13 @@ impl Tunnels {
         let tunnel = removed.common.parameters.tunnel;
         if let Some(ids) = self.by_tunnel.get_mut(&tunnel) {
             ids.retain(|other| *other != id);
-            if ids.is_empty() {
-                self.by_tunnel.remove(&tunnel);
-            }
+            match ids.last() {
+                Some(newest) => self.newest.insert(tunnel, *newest),
+                None => {
+                    self.by_tunnel.remove(&tunnel);
+                    self.newest.remove(&tunnel)
+                }
+            };
         }
         Some(self.end(removed.common))
     }
