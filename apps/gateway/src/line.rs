@@ -1,26 +1,21 @@
 //! One way through the gateway: workers that take turns.
 //!
-//! A worker receives a burst and has it begun while it holds the line's input; then the next worker receives, while this one encrypts. Bursts
-//! are committed and sent in the order in which they were begun. So packets stay in order, one association keeps several cores busy, and nothing
-//! that is not cryptography needs more than one lock a burst.
+//! One worker receives while others encrypt; what they have is committed and sent in the order in which it came ([`Turns`]).
 
 use std::io;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use ciphermill::Session;
 use ciphermill_contract::Direction;
-use ciphermill_esp::{Burst, Tunnels};
+use ciphermill_esp::{Burst, Tunnels, Turns};
 use ciphermill_packets::Source;
 
 use crate::ports::SharedSink;
 
 /// How long a worker waits for a packet before it looks whether to stop.
 const WAIT: Duration = Duration::from_millis(20);
-
-/// Looks for the turn before the processor is given to others.
-const SPINS: u32 = 200;
 
 /// ICMP errors that wait for the other way at most.
 const RETURNED_MAX: usize = 1024;
@@ -30,21 +25,13 @@ pub(crate) fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// What comes into a line.
-struct Input {
-    source: Box<dyn Source>,
-    next: u64,
-}
-
 /// One way.
 pub struct Line {
     way: Direction,
-    input: Mutex<Input>,
+    turns: Turns<Box<dyn Source>>,
     sink: SharedSink,
     /// Where ICMP errors go: back.
     back: SharedSink,
-    /// The burst whose turn it is to be committed.
-    turn: AtomicU64,
     /// Packets that go this way though they came the other one.
     returned: Mutex<Vec<Vec<u8>>>,
     stop: AtomicBool,
@@ -57,10 +44,9 @@ impl Line {
     pub fn new(way: Direction, source: Box<dyn Source>, sink: SharedSink, back: SharedSink) -> Line {
         Line {
             way,
-            input: Mutex::new(Input { source, next: 0 }),
+            turns: Turns::new(source),
             sink,
             back,
-            turn: AtomicU64::new(0),
             returned: Mutex::new(Vec::new()),
             stop: AtomicBool::new(false),
             has_failed: AtomicBool::new(false),
@@ -84,7 +70,7 @@ impl Line {
 
     /// What the source and the sink have counted.
     pub fn counters(&self) -> (ciphermill_packets::Received, ciphermill_packets::Sent) {
-        (lock(&self.input).source.counters(), lock(&self.sink).counters())
+        (self.turns.with_input(|source| source.counters()), lock(&self.sink).counters())
     }
 
     /// Gives packets to this line that came by the other one.
@@ -127,43 +113,40 @@ impl Line {
         other: &Line,
     ) -> io::Result<()> {
         burst.clear();
-        let ticket = {
-            let mut input = lock(&self.input);
-            for packet in core::mem::take(&mut *lock(&self.returned)) {
-                // Those that have no room were errors only.
-                burst.push(&packet);
-            }
-            let wait = if burst.is_empty() { WAIT } else { Duration::ZERO };
-            input.source.receive(wait, &mut |packet| burst.push(packet))?;
-            if burst.is_empty() {
-                if input.source.is_ended() {
-                    self.stop();
-                }
-                return Ok(());
-            }
-            let now = epoch.elapsed();
-            match self.way {
-                Direction::Encrypt => lock(tunnels).begin_outbound(burst, now),
-                Direction::Decrypt => lock(tunnels).begin_inbound(burst, now),
-            }
-            input.next += 1;
-            input.next - 1
-        };
+        let begun = self.turns.begin(|source| self.receive(source.as_mut(), tunnels, burst, epoch))?;
+        let Some(ticket) = begun else { return Ok(()) };
         if let Err(error) = burst.crypt(session) {
             tracing::warn!(%error, "packets were lost");
         }
-        self.wait_for(ticket);
-        let sent = self.commit(tunnels, burst, other);
-        self.turn.store(ticket + 1, Ordering::Release);
-        sent
+        self.turns.commit(ticket, || self.commit(tunnels, burst, other))
     }
 
-    fn wait_for(&self, ticket: u64) {
-        let mut spins = 0;
-        while self.turn.load(Ordering::Acquire) != ticket {
-            spins += 1;
-            if spins < SPINS { core::hint::spin_loop() } else { std::thread::yield_now() }
+    /// Receives a burst and has it begun; false when no packet came.
+    fn receive(
+        &self,
+        source: &mut dyn Source,
+        tunnels: &Mutex<Tunnels>,
+        burst: &mut Burst,
+        epoch: Instant,
+    ) -> io::Result<bool> {
+        for packet in core::mem::take(&mut *lock(&self.returned)) {
+            // Those that have no room were errors only.
+            burst.push(&packet);
         }
+        let wait = if burst.is_empty() { WAIT } else { Duration::ZERO };
+        source.receive(wait, &mut |packet| burst.push(packet))?;
+        if burst.is_empty() {
+            if source.is_ended() {
+                self.stop();
+            }
+            return Ok(false);
+        }
+        let now = epoch.elapsed();
+        match self.way {
+            Direction::Encrypt => lock(tunnels).begin_outbound(burst, now),
+            Direction::Decrypt => lock(tunnels).begin_inbound(burst, now),
+        }
+        Ok(true)
     }
 
     fn commit(&self, tunnels: &Mutex<Tunnels>, burst: &mut Burst, other: &Line) -> io::Result<()> {

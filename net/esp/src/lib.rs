@@ -28,6 +28,7 @@ mod replay;
 mod slots;
 mod transform;
 mod tunnels;
+mod turns;
 
 pub use association::{Keys, Lifetime, Lifetimes, Parameters, Sequence, Usage};
 pub use burst::Burst;
@@ -44,3 +45,4 @@ pub use replay::{ReplayWindow, Verdict};
 pub use slots::SaId;
 pub use transform::{Transform, UnknownTransform};
 pub use tunnels::{Event, Tunnels};
+pub use turns::{Ticket, Turns};
