@@ -2,7 +2,7 @@
 # The setting-up that they share installs only what is missing; see xtask/setup.sh.
 
 .DEFAULT_GOAL := help
-.PHONY: c-library service openssl pkcs11 doors doors-setup doors-all machete help wheel python spark setup setup-lab setup-tests run lab grid test lint unit doc book bench cases timing ctgrind emulated faults fuzz real-tables table-rates check-all gpu-kernels gpu-check deny clean
+.PHONY: c-library service openssl pkcs11 doors doors-setup doors-all gateway machete help wheel python spark setup setup-lab setup-tests run lab grid test lint unit doc book bench cases timing ctgrind emulated faults fuzz real-tables table-rates check-all gpu-kernels gpu-check deny clean
 # Steps print in their order, whatever -j says: cargo uses all cores by itself.
 .NOTPARALLEL:
 
@@ -100,6 +100,10 @@ doors: doors-setup ## servers and clients of Debian with the provider or the PKC
 
 doors-all: doors-setup ## the same, OpenSSL's own tests, and rates of HAProxy and scp; wants two quiet cores
 	@./xtask/doors.sh all; status=$$?; [ $$status -eq 77 ] || exit $$status
+
+gateway: setup ## the ESP gateway with scapy, strongSwan and hosts in network namespaces; installs what is missing, wants root
+	@./xtask/setup.sh gateway
+	@./xtask/gateway.sh; status=$$?; [ $$status -eq 77 ] || exit $$status
 
 doc: ## the documentation of all crates, without warnings
 	$(call heading,documentation)

@@ -5,7 +5,7 @@
 # has everything needs neither apt nor root. Called by the Makefile before anything is built; with the argument `lab` it
 # also gets the libraries that the lab measures beside ours, with `tests` moreover what only some tests need, with
 # `real-tables` a Java runtime instead, where that can be had, with `doors` the servers and clients that the provider for
-# OpenSSL and the PKCS#11 module are tried with.
+# OpenSSL and the PKCS#11 module are tried with, with `gateway` those of the ESP gateway.
 set -eu
 
 asked=${1:-}
@@ -155,6 +155,20 @@ has_postgres() {
     # Debian keeps the server out of the search path, a folder a version.
     ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1
 }
+
+if [ "$asked" = tests ] || [ "$asked" = gateway ]; then
+    PATH=$PATH:/usr/sbin:/sbin
+    { command -v ip && command -v tc; } >/dev/null 2>&1 || optional iproute2 "nothing will be tried in namespaces" iproute2
+fi
+
+if [ "$asked" = gateway ]; then
+    has_venv || optional "Python's venv" "packets will not be compared with scapy's" python3-venv
+    { command -v charon-systemd && command -v swanctl; } >/dev/null 2>&1 ||
+        optional_server strongswan strongSwan charon-systemd strongswan-swanctl strongswan-libcharon \
+            libstrongswan-standard-plugins libcharon-extra-plugins
+    command -v ping >/dev/null 2>&1 || optional ping "hosts will not be pinged through the gateway" iputils-ping
+    command -v curl >/dev/null 2>&1 || optional curl "metrics will not be read" curl
+fi
 
 if [ "$asked" = doors ]; then
     PATH=$PATH:/usr/sbin:/sbin

@@ -104,6 +104,11 @@ pub const METHODS: &[Method] = &[
         run: crate::grid::run,
     },
     Method {
+        name: "gateway",
+        about: "ESP in memory beside DPDK's gateway, with few and many associations, on one core and two",
+        run: crate::gateway::run,
+    },
+    Method {
         name: "short",
         about: "short operations, each with its own key and IV; engines and peers in the same loop",
         run: crate::sections::short::run,

@@ -49,6 +49,13 @@ for single messages, of those that a service has. Source: Lindemann and Smith, I
 Throughput for Short Operations, experiments 1 to 8.",
     ),
     (
+        "gateway",
+        "\
+Measured: ESP in memory, out and in, at 64, 512 and 1424 bytes: AES-GCM, AES-CBC and triple DES with HMAC-SHA-1 beside DPDK's \
+ipsec-secgw, where xtask/gateway/secgw.sh can run it (Debian's dpdk and libdpdk-dev, root, the repository's root as working folder); each \
+engine alone; 1 to 10,000 associations; two cores by one. Source: Freescale's articles on measuring security gateways, part 2; RFC 2544.",
+    ),
+    (
         "breakeven",
         "\
 Measured: every engine over sizes of blocks and batches; where one overtakes another; a table in the style of \

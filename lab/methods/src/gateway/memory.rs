@@ -1,12 +1,14 @@
 //! ESP in memory: packets from a template into a burst, through the mill, and counted where they would leave. What a gateway costs without
 //! its network interfaces.
 
+use std::convert::Infallible;
 use std::net::Ipv4Addr;
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use ciphermill::{Mill, Session};
 use ciphermill_contract::Direction;
-use ciphermill_esp::{Action, Burst, Keys, Parameters, Policy, Prefix, SaId, Selector, Transform, Tunnels};
+use ciphermill_esp::{Action, Burst, Keys, Parameters, Policy, Prefix, SaId, Selector, Transform, Tunnels, Turns};
 
 use crate::LabError;
 use crate::timing::Contestant;
@@ -179,6 +181,44 @@ impl Memory {
     pub fn lost(&self) -> u64 {
         let (sent, received) = self.tunnels.counters();
         sent.dropped_all() + received.dropped_all()
+    }
+}
+
+/// A thread of several that share the tunnels of a [`Memory`].
+pub(super) struct Worker {
+    session: Session,
+    burst: Burst,
+}
+
+impl Memory {
+    pub(super) fn worker(&self, mill: &Mill) -> Worker {
+        let burst = Burst::new(self.load.burst, self.load.burst * (self.load.len + 320), 0);
+        Worker { session: mill.session(), burst }
+    }
+}
+
+impl Worker {
+    /// Protects the next burst in its turn; says how many packets have left.
+    pub(super) fn turn(&mut self, turns: &Turns<usize>, shared: &Mutex<Memory>) -> u64 {
+        let lock = || shared.lock().unwrap_or_else(PoisonError::into_inner);
+        let burst = &mut self.burst;
+        burst.clear();
+        let begun = turns.begin(|next| {
+            let mut memory = lock();
+            let (stride, count) = (memory.stride, memory.lens.len());
+            while burst.len() < memory.load.burst {
+                let from = *next * stride;
+                burst.push(&memory.packets[from..from + memory.lens[*next]]);
+                *next = (*next + 1) % count;
+            }
+            let now = memory.epoch.elapsed();
+            memory.tunnels.begin_outbound(burst, now);
+            Ok::<_, Infallible>(true)
+        });
+        let Ok(Some(ticket)) = begun else { return 0 };
+        let _ = burst.crypt(&mut self.session);
+        turns.commit(ticket, || lock().tunnels.commit_outbound(burst));
+        burst.leaving().1.len() as u64
     }
 }
 
