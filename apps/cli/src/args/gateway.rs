@@ -61,9 +61,9 @@ The namespaces are ciphermill-NAME-left, -west, -east and -right. Hosts have 10.
 10.77.2.1 inside, 192.0.2.1 and 192.0.2.2 outside. Files for both gateways and their keys lie in --out. Wants root.
 
 Examples:
-  ciphermill gateway lab up --out lab
-  ip netns exec ciphermill-lab-west ciphermill gateway run lab/west.toml --lab-static-keys &
-  ip netns exec ciphermill-lab-east ciphermill gateway run lab/east.toml --lab-static-keys &
+  ciphermill gateway lab up --out /tmp/lab
+  ip netns exec ciphermill-lab-west ciphermill gateway run /tmp/lab/west.toml --lab-static-keys &
+  ip netns exec ciphermill-lab-east ciphermill gateway run /tmp/lab/east.toml --lab-static-keys &
   ip netns exec ciphermill-lab-left ping 10.77.2.2")]
     Up(GatewayLabUpArgs),
     /// Remove them, and whatever runs in them.
