@@ -234,11 +234,12 @@ impl Gateway {
             }
             is_over.store(true, Ordering::Release);
             self.lines.iter().for_each(|line| line.stop());
-            let ended = workers.into_iter().map(|worker| worker.join());
-            ended.fold(Ok(()), |all, ended| {
-                let ended = ended.unwrap_or_else(|_| Err(io::Error::other("a worker panicked")));
-                all.and(ended.map_err(GatewayError::from))
-            })
+            let mut all = Ok(());
+            for worker in workers {
+                let ended = worker.join().unwrap_or_else(|_| Err(io::Error::other("a worker panicked")));
+                all = all.and(ended.map_err(GatewayError::from));
+            }
+            all
         })
     }
 

@@ -455,7 +455,7 @@ fn ports(selector: &xfrm::Selector) -> Result<(Ports, Ports), Refusal> {
         if port.mask.leading_ones() + port.mask.trailing_zeros() < 16 {
             return Err(Refusal::invalid("ports that do not lie in a row"));
         }
-        Ok((port.mask != 0).then(|| port.number & port.mask..=port.number | !port.mask))
+        Ok((port.mask != 0).then_some(port.number & port.mask..=port.number | !port.mask))
     };
     let (source, destination) = (range(selector.source_port)?, range(selector.destination_port)?);
     if !ICMP.contains(&selector.protocol) {
