@@ -30,7 +30,8 @@ impl Tunnels {
     pub fn begin_outbound(&mut self, burst: &mut Burst, now: Duration) {
         burst.begin(Direction::Encrypt, &self.kinds, now);
         self.look_up(burst);
-        let mut found = None;
+        // No packet has this flow.
+        let mut last = Found { flow: Header::NONE.flow, action: None, id: None };
         let mut at = 0;
         // Fragments come behind the packets that were pushed.
         while at < burst.packets.len() {
@@ -38,7 +39,7 @@ impl Tunnels {
             self.sent.packets += 1;
             let place = match packet.place {
                 Place::Dummy => self.begin_dummy(burst, at, packet),
-                _ => self.begin_packet(burst, at, packet, &mut found),
+                _ => self.begin_packet(burst, at, packet, &mut last),
             };
             let place = place.unwrap_or_else(|reason| {
                 self.sent.drop(reason);
@@ -83,13 +84,7 @@ impl Tunnels {
         Found { flow: *flow, action, id }
     }
 
-    fn begin_packet(
-        &mut self,
-        burst: &mut Burst,
-        at: usize,
-        packet: Packet,
-        found: &mut Option<Found>,
-    ) -> Result<Place, Drop> {
+    fn begin_packet(&mut self, burst: &mut Burst, at: usize, packet: Packet, last: &mut Found) -> Result<Place, Drop> {
         let data = &mut burst.data[packet.start as usize..packet.end as usize];
         let mut header = Header::NONE;
         header.read(data).map_err(|_| Drop::Malformed)?;
@@ -101,8 +96,16 @@ impl Tunnels {
         let decided = if packet.place == Place::Part {
             Some(packet.id)
         } else {
-            let looked_up = burst.found.get(at).copied();
-            self.decide(&header.flow, if looked_up.is_some() { looked_up } else { *found }, found)?
+            let (action, id) = match burst.found.get(at) {
+                Some(found) if found.flow == header.flow => (found.action, found.id),
+                _ => {
+                    if last.flow != header.flow {
+                        *last = self.find(&header.flow);
+                    }
+                    (last.action, last.id)
+                }
+            };
+            self.decide(&header.flow, action, id)?
         };
         let id = match decided {
             Some(id) => id,
@@ -138,10 +141,7 @@ impl Tunnels {
 
     /// The association that policy wants a packet protected by; none where it passes as it is.
     #[inline]
-    fn decide(&mut self, flow: &Flow, known: Option<Found>, last: &mut Option<Found>) -> Result<Option<SaId>, Drop> {
-        let found = known.filter(|known| known.flow == *flow).unwrap_or_else(|| self.find(flow));
-        *last = Some(found);
-        let Found { action, id, .. } = found;
+    fn decide(&mut self, flow: &Flow, action: Option<Action>, id: Option<SaId>) -> Result<Option<SaId>, Drop> {
         match (action, id) {
             (Some(Action::Protect(_)), Some(id)) => Ok(Some(id)),
             (Some(Action::Protect(tunnel)), None) => {
