@@ -69,7 +69,8 @@ pub fn open(port: &Port, filter: Filter, spared: &[IpAddr]) -> io::Result<Opened
     }
     let source: Box<dyn Source> = match &port.pcap_in {
         Some(path) => Box::new(PcapSource::open(path).map_err(|error| at(path, &error))?),
-        None => Box::new(memory::Repeat::new([], Some(0))?),
+        // One whose other end is gone.
+        None => Box::new(memory::queue(1, 20)?.1),
     };
     let sink: Box<dyn Sink> = match &port.pcap_out {
         Some(path) => Box::new(Recording(Some(PcapSink::create(path).map_err(|error| at(path, &error))?))),
