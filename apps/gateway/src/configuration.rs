@@ -311,6 +311,11 @@ impl Configuration {
     fn check(&self) -> Result<(), ConfigurationError> {
         self.inside.check("inside")?;
         self.outside.check("outside")?;
+        let same =
+            |of: fn(&Port) -> &Option<String>| of(&self.inside).is_some() && of(&self.inside) == of(&self.outside);
+        if same(|port| &port.interface) || same(|port| &port.tun) {
+            return Err(rule("outside", "another interface than inside"));
+        }
         if !(1..=WORKERS_MAX).contains(&self.workers) {
             return Err(rule("workers", format!("from 1 to {WORKERS_MAX}, not {}", self.workers)));
         }
@@ -321,6 +326,9 @@ impl Configuration {
         if is_from_files && self.workers > 1 {
             return Err(rule("workers", "1 where packets come from files"));
         }
+        if self.outside.interface.is_some() && self.udp_ports.len() > 1 {
+            return Err(rule("udp_ports", "one at most where the outside is an interface"));
+        }
         if self.ike.as_ref().is_some_and(|ike| ike.addresses.is_empty()) {
             return Err(rule("ike, addresses", "one at least"));
         }
@@ -329,6 +337,10 @@ impl Configuration {
         }
         for (at, tunnel) in self.tunnel.iter().enumerate() {
             tunnel.check(&format!("tunnel `{}`", tunnel.name))?;
+            if let Some([port, _]) = tunnel.udp.filter(|[port, _]| !self.udp_ports.contains(port)) {
+                let place = format!("tunnel `{}`, udp", tunnel.name);
+                return Err(rule(place, format!("udp_ports has no {port}, so that nothing would come in")));
+            }
             let others = &self.tunnel[..at];
             if others.iter().any(|other| other.name == tunnel.name) {
                 return Err(rule(format!("tunnel `{}`", tunnel.name), "there is another one of this name"));
@@ -418,6 +430,15 @@ mod tests {
         assert!(refused("aes-128-gcm", "aes-128-gcn").contains("`aes-128-gcn` is no ESP transform"));
         assert!(refused("10.2.0.0/24", "10.2.0.0/33").contains("`10.2.0.0/33` is no network"));
         assert!(refused("spi_in = 0x1002", "spi_in = 0x1002\nspeed = 3").contains("speed"));
+        assert_eq!(refused("\"out0\"", "\"in0\""), "outside: another interface than inside");
+        assert_eq!(
+            refused("spi_in = 0x1002", "spi_in = 0x1002\nudp = [4501, 4500]"),
+            "tunnel `one`, udp: udp_ports has no 4501, so that nothing would come in"
+        );
+        assert_eq!(
+            refused("[[tunnel]]", "udp_ports = [4500, 4501]\n[[tunnel]]"),
+            "udp_ports: one at most where the outside is an interface"
+        );
         assert_eq!(refused("[[tunnel]]", "workers = 0\n[[tunnel]]"), "workers: from 1 to 64, not 0");
     }
 

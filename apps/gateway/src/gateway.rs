@@ -1,5 +1,6 @@
 //! The whole: two lines, their workers, and the file that is in force.
 
+use std::collections::BTreeSet;
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -16,7 +17,7 @@ use ciphermill_xfrm::{Limits, Server};
 use crate::configuration::{Configuration, Ike};
 use crate::ike::Keys;
 use crate::line::{Line, lock};
-use crate::ports::{self, Opened};
+use crate::ports::{self, Hold, Opened};
 use crate::setup::{InForce, SetupError};
 
 /// How often the main thread looks at events, times and signals.
@@ -67,7 +68,7 @@ pub struct Gateway {
     in_force: Mutex<InForce>,
     epoch: Instant,
     /// Dropped last of all, so that the kernel takes over again when nothing is worked on any more.
-    _takeovers: Vec<ciphermill_packets::takeover::Takeover>,
+    _holds: Vec<Hold>,
 }
 
 impl Gateway {
@@ -76,13 +77,15 @@ impl Gateway {
     /// # Errors
     /// [`GatewayError`].
     pub fn open(mill: &Mill, configuration: &Configuration, allows_static: bool) -> Result<Gateway, GatewayError> {
-        let spared: Vec<_> = configuration
+        // Many tunnels have one address, and few addresses can be spared.
+        let spared: BTreeSet<_> = configuration
             .own_addresses
             .iter()
             .copied()
             .chain(configuration.tunnel.iter().map(|tunnel| tunnel.local))
             .chain(configuration.ike.iter().flat_map(|ike| ike.addresses.iter().copied()))
             .collect();
+        let spared: Vec<_> = spared.into_iter().collect();
         let port = configuration.udp_ports.first().copied();
         let filter = port.map_or(Filter::Esp, Filter::EspOrUdp);
         let inside = ports::open(&configuration.inside, Filter::Ip, &spared)?;
@@ -105,8 +108,8 @@ impl Gateway {
         let mut tunnels = Tunnels::new(mill);
         tunnels.set_own_addresses(configuration.own_addresses.clone());
         tunnels.set_udp_ports(configuration.udp_ports.clone());
-        let (mut inside_sources, inside_sink, inside_takeover) = inside.into_parts();
-        let (mut outside_sources, outside_sink, outside_takeover) = outside.into_parts();
+        let (mut inside_sources, inside_sink, inside_hold) = inside.into_parts();
+        let (mut outside_sources, outside_sink, outside_hold) = outside.into_parts();
         let (Some(from_inside), Some(from_outside)) = (inside_sources.pop(), outside_sources.pop()) else {
             return Err(io::Error::other("a side has no source of packets").into());
         };
@@ -123,7 +126,7 @@ impl Gateway {
             ike: configuration.ike.clone(),
             in_force: Mutex::new(InForce::default()),
             epoch: Instant::now(),
-            _takeovers: inside_takeover.into_iter().chain(outside_takeover).collect(),
+            _holds: inside_hold.into_iter().chain(outside_hold).collect(),
         };
         gateway.reload(configuration)?;
         Ok(gateway)

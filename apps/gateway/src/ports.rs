@@ -3,15 +3,17 @@
 use std::fs::File;
 use std::io;
 use std::net::IpAddr;
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 use ciphermill_packets::af_packet::{LinkSink, RingSource, SinkOptions, SourceOptions};
 use ciphermill_packets::filter::Filter;
-use ciphermill_packets::interface::prepare_interface;
+use ciphermill_packets::interface::{self, prepare_interface};
 use ciphermill_packets::pcap::{PcapSink, PcapSource};
 use ciphermill_packets::takeover::Takeover;
-use ciphermill_packets::{Sent, Sink, Source, memory, tun};
+use ciphermill_packets::{PACKET_LEN_MAX, Sent, Sink, Source, memory, tun};
 
 use crate::configuration::Port;
 
@@ -24,19 +26,40 @@ pub struct Opened {
     pub sources: Vec<Box<dyn Source>>,
     /// Where packets go.
     pub sink: SharedSink,
-    /// Keeps the kernel from forwarding what is ours.
-    takeover: Option<Takeover>,
+    hold: Option<Hold>,
+}
+
+/// What is ours of an interface as long as packets come.
+pub(crate) struct Hold {
+    /// Keeps the kernel from forwarding what is ours. Given back before the interface is.
+    _takeover: Option<Takeover>,
+    _claim: Claim,
+}
+
+/// An interface that is one gateway's: two would answer each packet twice, and the first that ends would give the kernel the packets of the
+/// other one. A name in the abstract namespace, which is the network namespace's (`unix(7)`), and gone with the process whatever ends it.
+struct Claim(#[expect(dead_code, reason = "it is there to be held")] UnixDatagram);
+
+impl Claim {
+    fn new(interface: &str) -> io::Result<Claim> {
+        let address = SocketAddr::from_abstract_name(format!("ciphermill-gateway/{interface}"))?;
+        let bound = UnixDatagram::bind_addr(&address).map_err(|error| match error.kind() {
+            io::ErrorKind::AddrInUse => io::Error::new(error.kind(), "another gateway has it"),
+            _ => error,
+        });
+        bound.map(Claim)
+    }
 }
 
 impl Opened {
     /// A side made of what the caller has.
     pub fn of(sources: Vec<Box<dyn Source>>, sink: Box<dyn Sink>) -> Opened {
-        Opened { sources, sink: Arc::new(Mutex::new(sink)), takeover: None }
+        Opened { sources, sink: Arc::new(Mutex::new(sink)), hold: None }
     }
 
     /// What has to live as long as packets come.
-    pub(crate) fn into_parts(self) -> (Vec<Box<dyn Source>>, SharedSink, Option<Takeover>) {
-        (self.sources, self.sink, self.takeover)
+    pub(crate) fn into_parts(self) -> (Vec<Box<dyn Source>>, SharedSink, Option<Hold>) {
+        (self.sources, self.sink, self.hold)
     }
 }
 
@@ -50,6 +73,8 @@ struct Recording(Option<PcapSink<File>>);
 pub fn open(port: &Port, filter: Filter, spared: &[IpAddr]) -> io::Result<Opened> {
     if let Some(name) = &port.interface {
         let named = |error: io::Error| io::Error::new(error.kind(), format!("interface {name}: {error}"));
+        interface::find(name)?;
+        let claim = Claim::new(name).map_err(named)?;
         if let Err(error) = prepare_interface(name) {
             tracing::warn!(interface = name, %error, "offloads stay on: packets that are longer than the link's are dropped");
         }
@@ -59,7 +84,8 @@ pub fn open(port: &Port, filter: Filter, spared: &[IpAddr]) -> io::Result<Opened
         let takeover = Takeover::new(name, filter, spared)
             .map_err(|error| tracing::warn!(interface = name, %error, "the kernel sees the packets too, and may answer them"))
             .ok();
-        return Ok(Opened { takeover, ..Opened::of(vec![Box::new(source)], Box::new(sink)) });
+        let hold = Some(Hold { _takeover: takeover, _claim: claim });
+        return Ok(Opened { hold, ..Opened::of(vec![Box::new(source)], Box::new(sink)) });
     }
     if let Some(name) = &port.tun {
         let named = |error: io::Error| io::Error::new(error.kind(), format!("TUN device {name}: {error}"));
@@ -69,8 +95,8 @@ pub fn open(port: &Port, filter: Filter, spared: &[IpAddr]) -> io::Result<Opened
     }
     let source: Box<dyn Source> = match &port.pcap_in {
         Some(path) => Box::new(PcapSource::open(path).map_err(|error| at(path, &error))?),
-        // One whose other end is gone.
-        None => Box::new(memory::queue(1, 20)?.1),
+        // A queue whose other end is gone: no packet will ever come.
+        None => Box::new(memory::queue(1, PACKET_LEN_MAX)?.1),
     };
     let sink: Box<dyn Sink> = match &port.pcap_out {
         Some(path) => Box::new(Recording(Some(PcapSink::create(path).map_err(|error| at(path, &error))?))),
@@ -98,5 +124,33 @@ impl Drop for Recording {
         if let Some(Err(error)) = self.0.take().map(PcapSink::finish) {
             tracing::error!(%error, "the file of packets is not whole");
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_interface_is_one_gateways() {
+        let name = format!("t{}", std::process::id());
+        let first = Claim::new(&name).expect("free");
+        let second = Claim::new(&name).map(drop).expect_err("taken");
+        assert_eq!(second.to_string(), "another gateway has it");
+        assert!(Claim::new("another").is_ok());
+        drop(first);
+        assert!(Claim::new(&name).is_ok(), "free again");
+    }
+
+    #[test]
+    fn a_file_alone_is_a_side() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("out.pcap");
+        let port = Port { interface: None, tun: None, pcap_in: None, pcap_out: Some(path.clone()), mtu: 1400 };
+        let opened = open(&port, Filter::Ip, &[]).expect("opens");
+        let source = opened.sources.first().expect("a source");
+        assert!(source.is_ended(), "from nothing comes nothing");
+        drop(opened);
+        assert_eq!(std::fs::metadata(&path).expect("written").len(), 24, "a header alone");
     }
 }

@@ -52,10 +52,10 @@ fn serve(args: &GatewayRunArgs, config: &Config) -> anyhow::Result<ExitCode> {
     let text = move || mill.metrics().prometheus() + &metrics::prometheus(&counted.status());
     let served = metrics_socket::serve_text(args.metrics_socket.as_deref(), Arc::new(text))?;
     tell(format_args!(
-        "ciphermill: the gateway runs between {} and {}, {} tunnels",
+        "ciphermill: the gateway runs between {} and {}, {}",
         side(&configuration.inside),
         side(&configuration.outside),
-        configuration.tunnel.len()
+        tunnels(&configuration)
     ));
     gateway.run(&stop, |gateway, events| {
         events.iter().for_each(log);
@@ -100,6 +100,14 @@ fn log(event: &Event) {
     }
 }
 
+fn tunnels(configuration: &Configuration) -> String {
+    match (&configuration.ike, configuration.tunnel.len()) {
+        (Some(ike), _) => format!("IKE daemons at {}", ike.socket.display()),
+        (None, 1) => "1 tunnel".to_owned(),
+        (None, count) => format!("{count} tunnels"),
+    }
+}
+
 fn side(port: &Port) -> String {
     match (&port.interface, &port.tun) {
         (Some(name), _) => format!("interface {name}"),
@@ -112,6 +120,9 @@ fn check(args: &GatewayFileArgs) -> anyhow::Result<ExitCode> {
     let configuration = Configuration::read(&args.file)?;
     let sides = (side(&configuration.inside), side(&configuration.outside));
     say(format_args!("inside {}, outside {}, {} threads each way", sides.0, sides.1, configuration.workers))?;
+    if configuration.ike.is_some() {
+        say(tunnels(&configuration))?;
+    }
     for tunnel in &configuration.tunnel {
         say(format_args!(
             "tunnel {}: {} to {}, {}, SPI {:#x} out and {:#x} in",
