@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use ciphermill::Session;
 use ciphermill_contract::Direction;
-use ciphermill_esp::{Burst, Tunnels, Turns};
+use ciphermill_esp::{Burst, Tunnels, Turns, lock_soon};
 use ciphermill_packets::Source;
 
 use crate::ports::SharedSink;
@@ -143,16 +143,16 @@ impl Line {
         }
         let now = epoch.elapsed();
         match self.way {
-            Direction::Encrypt => lock(tunnels).begin_outbound(burst, now),
-            Direction::Decrypt => lock(tunnels).begin_inbound(burst, now),
+            Direction::Encrypt => lock_soon(tunnels).begin_outbound(burst, now),
+            Direction::Decrypt => lock_soon(tunnels).begin_inbound(burst, now),
         }
         Ok(true)
     }
 
     fn commit(&self, tunnels: &Mutex<Tunnels>, burst: &mut Burst, other: &Line) -> io::Result<()> {
         match self.way {
-            Direction::Encrypt => lock(tunnels).commit_outbound(burst),
-            Direction::Decrypt => lock(tunnels).commit_inbound(burst),
+            Direction::Encrypt => lock_soon(tunnels).commit_outbound(burst),
+            Direction::Decrypt => lock_soon(tunnels).commit_inbound(burst),
         }
         let (data, spans) = burst.leaving();
         if !spans.is_empty() {

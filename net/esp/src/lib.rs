@@ -45,4 +45,4 @@ pub use replay::{ReplayWindow, Verdict};
 pub use slots::SaId;
 pub use transform::{Transform, UnknownTransform};
 pub use tunnels::{Event, Tunnels};
-pub use turns::{Ticket, Turns};
+pub use turns::{Ticket, Turns, lock_soon};

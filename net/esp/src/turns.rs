@@ -5,10 +5,24 @@
 //! lock a burst.
 
 use core::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 
-/// Looks for the turn before the processor is given to others.
-const SPINS: u32 = 200;
+/// Looks for the turn, or for a lock, before the processor is given to others: some tens of microseconds, as long as a burst is begun. Waking
+/// takes as long again.
+const SPINS: u32 = 1000;
+
+/// Locks what others hold for no longer than a burst is begun or committed: looks for it for as long, and only then sleeps. Whatever happened to
+/// a thread that held it: what is locked here is looked at or counted, and stays whole.
+pub fn lock_soon<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    for _ in 0..SPINS {
+        match mutex.try_lock() {
+            Ok(guard) => return guard,
+            Err(TryLockError::Poisoned(poisoned)) => return poisoned.into_inner(),
+            Err(TryLockError::WouldBlock) => core::hint::spin_loop(),
+        }
+    }
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// Bursts in order: `I` is what they come from.
 pub struct Turns<I> {
@@ -32,8 +46,8 @@ impl<I> Turns<I> {
     /// # Errors
     /// Those of `begin`, after which no place is taken either.
     pub fn begin<E>(&self, begin: impl FnOnce(&mut I) -> Result<bool, E>) -> Result<Option<Ticket>, E> {
-        // Whatever happened to a worker that held it: a burst that was not begun has taken no place.
-        let mut input = self.input.lock().unwrap_or_else(PoisonError::into_inner);
+        // A worker that panicked while it held this has begun no burst, and taken no place.
+        let mut input = lock_soon(&self.input);
         if !begin(&mut input.0)? {
             return Ok(None);
         }
@@ -57,7 +71,7 @@ impl<I> Turns<I> {
 
     /// Looks at the input between two bursts.
     pub fn with_input<R>(&self, look: impl FnOnce(&mut I) -> R) -> R {
-        look(&mut self.input.lock().unwrap_or_else(PoisonError::into_inner).0)
+        look(&mut lock_soon(&self.input).0)
     }
 }
 

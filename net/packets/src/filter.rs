@@ -36,6 +36,8 @@ const PACKET_OTHERHOST: u32 = 3;
 /// Where a program reads what the kernel knows of a frame.
 const AD_OFF: u32 = libc::SKF_AD_OFF as u32;
 
+const ICMP_V6: u32 = 58;
+
 const LOAD_WORD: u32 = libc::BPF_LD | libc::BPF_W | libc::BPF_ABS;
 const LOAD_HALF: u32 = libc::BPF_LD | libc::BPF_H | libc::BPF_ABS;
 const LOAD_BYTE: u32 = libc::BPF_LD | libc::BPF_B | libc::BPF_ABS;
@@ -123,6 +125,19 @@ impl Filter {
         steps.push(Mark(IPV6));
         for (number, address) in spared.iter().enumerate().filter(|(_, address)| address.is_ipv6()) {
             spare(&mut steps, at(24), *address, IPV6 + 1 + number);
+        }
+        if self == Filter::Ip {
+            // Neighbour discovery is the link's own, and never passed on (RFC 4861, section 4: types 133 to 137): the kernel wants its answers,
+            // to whichever of its addresses they go.
+            let other = To::Mark(IPV6 + 1 + SPARED_MAX);
+            steps.extend([
+                Load(LOAD_BYTE, at(6)),
+                Test(IF_EQUAL, ICMP_V6, Next, other),
+                Load(LOAD_BYTE, at(40)),
+                Test(IF_AT_LEAST, 138, other, Next),
+                Test(IF_AT_LEAST, 133, Reject, Next),
+                Mark(IPV6 + 1 + SPARED_MAX),
+            ]);
         }
         // IPv6's next header (RFC 8200, section 3).
         let udp = [Load(LOAD_HALF, at(42)), Load(LOAD_WORD, at(48))];
@@ -349,6 +364,18 @@ mod tests {
                 let program = Filter::EspOrUdp(4500).program();
                 assert!(!accepts(&program, frame(&packet[..len])), "{len} octets");
             }
+        }
+    }
+
+    #[test]
+    fn neighbour_discovery_is_the_kernels() {
+        for (kind, is_discovery) in
+            [(1, false), (128, false), (132, false), (133, true), (135, true), (137, true), (138, false)]
+        {
+            let mut packet = ipv6(58, 0);
+            packet[40] = kind;
+            assert_eq!(accepts(&Filter::Ip.program(), frame(&packet)), !is_discovery, "type {kind}");
+            assert_eq!(is_dropped(&Filter::Ip.ingress_program(&[]), frame(&packet)), !is_discovery, "type {kind}");
         }
     }
 

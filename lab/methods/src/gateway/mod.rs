@@ -3,6 +3,7 @@
 //! In memory: packets into a burst, through the mill and out, beside DPDK's ipsec-secgw in the same run, with few and many associations, on one
 //! core and on two. Over veth pairs: [`live`].
 
+pub mod live;
 pub mod memory;
 mod secgw;
 mod show;
@@ -61,6 +62,8 @@ pub fn run(options: &Options, progress: Progress<'_>) -> Result<Section, LabErro
     by_associations(options, &mill, &mut results, progress)?;
     on_two_cores(options, &mill, &mut results, &mut section, progress)?;
     show::fill(&mut section, &results);
+    // Engines are those of the mill in memory; over veth there are stacks, of which all take part.
+    live::run(&Options { engines: Vec::new(), ..options.clone() }, &mut section, progress)?;
     Ok(section)
 }
 

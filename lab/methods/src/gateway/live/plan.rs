@@ -1,0 +1,183 @@
+//! What is measured, for how long, and how often.
+
+use std::time::Duration;
+
+use ciphermill_search::mlr::Goal;
+
+use super::frame::Frame;
+use super::stack::Stack;
+use super::tester::Direction;
+use crate::method::Options;
+
+/// What every stack that has it is measured with.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Case {
+    pub(super) suite: &'static str,
+    pub(super) frame: Frame,
+    pub(super) direction: Direction,
+    /// Whether the loss at other rates is measured too.
+    pub(super) has_curve: bool,
+}
+
+/// The whole of it.
+#[derive(Clone, Debug)]
+pub(super) struct Plan {
+    pub(super) cases: Vec<Case>,
+    /// How long a trial takes.
+    pub(super) trial: Duration,
+    /// Without loss, and with some.
+    pub(super) goals: [Goal; 2],
+    /// Trials of a search at most.
+    pub(super) trials_max: usize,
+    /// Shares of the rate with some loss, at which latency is measured.
+    pub(super) shares: &'static [f64],
+    /// How long each of these streams takes; its second half counts.
+    pub(super) stream: Duration,
+    /// How often a trial is made at most in which the generator was late.
+    pub(super) tries: u32,
+    /// Stacks by name; empty for all.
+    stacks: Vec<String>,
+}
+
+/// What is measured at a share of the rate with some loss: the last one tells what the gateways spend.
+pub(super) const SHARES: &[f64] = &[0.1, 0.5, 0.9];
+
+const GCM: &str = "aes-128-gcm";
+const CBC: &str = "aes-128-cbc+hmac-sha1-96";
+const TRIPLE: &str = "3des-cbc+hmac-sha1-96";
+const CHACHA: &str = "chacha20-poly1305";
+
+/// The frames of RFC 2544, section 9.1, for Ethernet.
+const RFC2544: [usize; 7] = [64, 128, 256, 512, 1024, 1280, 1518];
+/// The longest that every stack takes: packets of 1,400 octets.
+const COMMON: usize = 1418;
+
+impl Plan {
+    pub(super) fn new(options: &Options) -> Plan {
+        if options.quick { Plan::quick(options) } else { Plan::full(options) }
+    }
+
+    fn quick(options: &Options) -> Plan {
+        let trial = Duration::from_millis(300);
+        let goal = |goal: Goal| Goal { width: 0.1, ..goal.shortened(trial, 1) };
+        let case = |len| Case { suite: GCM, frame: Frame::Octets(len), direction: Direction::OneWay, has_curve: false };
+        Plan {
+            cases: vec![case(64), case(COMMON)],
+            trial,
+            goals: [goal(Goal::ndr()), goal(Goal::pdr())],
+            trials_max: 20,
+            shares: SHARES,
+            stream: trial,
+            tries: 5,
+            stacks: match options.engines.is_empty() {
+                true => ["forwarder", "ciphermill", "strongswan-libipsec"].map(str::to_owned).to_vec(),
+                false => chosen(&options.engines),
+            },
+        }
+    }
+
+    fn full(options: &Options) -> Plan {
+        let one_way = |suite, frame| Case { suite, frame, direction: Direction::OneWay, has_curve: false };
+        let mut cases: Vec<Case> = RFC2544.map(|len| one_way(GCM, Frame::Octets(len))).to_vec();
+        cases.extend([one_way(GCM, Frame::Octets(COMMON)), one_way(GCM, Frame::Imix)]);
+        for suite in [CBC, TRIPLE, CHACHA] {
+            cases.extend([Frame::Octets(64), Frame::Octets(COMMON), Frame::Imix].map(|frame| one_way(suite, frame)));
+        }
+        for case in &mut cases {
+            case.has_curve = case.suite == GCM && [Frame::Octets(64), Frame::Octets(COMMON)].contains(&case.frame);
+        }
+        let both = [64, COMMON].map(|len| (GCM, Frame::Octets(len))).into_iter().chain([(GCM, Frame::Imix)]);
+        cases.extend(both.map(|(suite, frame)| Case { direction: Direction::BothWays, ..one_way(suite, frame) }));
+        Plan {
+            cases,
+            trial: Duration::from_secs(1),
+            goals: [Goal::ndr(), Goal::pdr()],
+            trials_max: 400,
+            shares: SHARES,
+            stream: Duration::from_secs(10),
+            tries: 5,
+            stacks: chosen(&options.engines),
+        }
+    }
+
+    pub(super) fn wants(&self, stack: &Stack) -> bool {
+        self.stacks.is_empty() || self.stacks.contains(&stack.name)
+    }
+
+    /// Trials, durations and tolerances, in sentences.
+    pub(super) fn told(&self) -> Vec<String> {
+        let [ndr, pdr] = &self.goals;
+        let s = Duration::as_secs_f64;
+        vec![
+            format!(
+                "MLRsearch with trials of {} s, {} s of them at a rate, of which a share of {} may exceed the loss; the bounds are {} % apart. \
+                 Losses: none (NDR) and {} % (PDR). At most {} trials a search.",
+                s(&self.trial),
+                s(&ndr.duration_sum),
+                ndr.exceed_ratio,
+                100.0 * ndr.width,
+                100.0 * pdr.loss_ratio,
+                self.trials_max
+            ),
+            format!(
+                "Latency at {} % of PDR in streams of {} s, whose second half counts. A trial in which the generator was late \
+                 by more than {} ms is repeated, at most {} times; then the search ends with an error.",
+                self.shares.iter().map(|share| (share * 100.0).to_string()).collect::<Vec<_>>().join(", "),
+                s(&self.stream),
+                super::pace::LAG_MAX.as_millis(),
+                self.tries
+            ),
+            format!(
+                "Lost is what has not come {} ms after a trial's last packet, and what comes twice. A rate that is too high by {} % \
+                 may pass for one that is carried: so much waits in queues.",
+                super::tally::GRACE.as_millis(),
+                (100.0 * s(&super::tally::GRACE) / s(&self.trial)).round()
+            ),
+        ]
+    }
+}
+
+/// The forwarder, what is called so, and our own gateway with an engine of this name.
+fn chosen(names: &[String]) -> Vec<String> {
+    if names.is_empty() {
+        return Vec::new();
+    }
+    let own = names.iter().map(|name| format!("ciphermill-{name}"));
+    own.chain(names.iter().cloned()).chain(["forwarder".to_owned()]).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::gateway::live::stack::Definitions;
+
+    #[test]
+    fn a_full_run_has_every_frame_and_both_directions() {
+        let plan = Plan::new(&Options::default());
+        for len in RFC2544 {
+            assert!(plan.cases.iter().any(|case| case.frame == Frame::Octets(len)), "{len}");
+        }
+        assert!(plan.cases.iter().any(|case| case.frame == Frame::Imix));
+        assert!(plan.cases.iter().any(|case| case.direction == Direction::BothWays));
+        let definitions = Definitions::read().expect("sound");
+        let has = |suite: &str| definitions.gateway.iter().any(|stack| stack.suites.contains_key(suite));
+        plan.cases.iter().for_each(|case| assert!(has(case.suite), "{}", case.suite));
+        definitions.gateway.iter().for_each(|stack| assert!(plan.wants(stack), "{}", stack.name));
+        let told = plan.told().join(" ");
+        for needle in ["trials of 1 s, 21 s", "0.5 % apart", "0.5 % (PDR)", "10, 50, 90 % of PDR", "by 2 %"] {
+            assert!(told.contains(needle), "{needle} in {told}");
+        }
+    }
+
+    #[test]
+    fn a_quick_run_has_one_case_and_a_user_chooses_stacks() {
+        let quick = Plan::new(&Options { quick: true, ..Options::default() });
+        assert_eq!((quick.cases.len(), quick.trial), (1, Duration::from_millis(300)));
+        let chosen =
+            Plan::new(&Options { engines: vec!["lanes".to_owned(), "boringtun".to_owned()], ..Options::default() });
+        let definitions = Definitions::read().expect("sound");
+        let names: Vec<&str> =
+            definitions.gateway.iter().filter(|stack| chosen.wants(stack)).map(|stack| stack.name.as_str()).collect();
+        assert_eq!(names, ["forwarder", "ciphermill-lanes", "boringtun"]);
+    }
+}
