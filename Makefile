@@ -101,9 +101,9 @@ doors: doors-setup ## servers and clients of Debian with the provider or the PKC
 doors-all: doors-setup ## the same, OpenSSL's own tests, and rates of HAProxy and scp; wants two quiet cores
 	@./xtask/doors.sh all; status=$$?; [ $$status -eq 77 ] || exit $$status
 
-gateway: setup ## the ESP gateway with scapy, strongSwan and hosts in network namespaces; installs what is missing, wants root
+gateway: setup ## the ESP gateway with scapy, strongSwan and hosts in network namespaces; installs what is missing, wants root; GATEWAY=all for traffic under IKE daemons
 	@./xtask/setup.sh gateway
-	@./xtask/gateway.sh; status=$$?; [ $$status -eq 77 ] || exit $$status
+	@./xtask/gateway.sh $(GATEWAY); status=$$?; [ $$status -eq 77 ] || exit $$status
 
 doc: ## the documentation of all crates, without warnings
 	$(call heading,documentation)

@@ -58,6 +58,7 @@ done
 step ctgrind ctgrind
 step miri miri
 step emulated xtask/emulated-tests.sh
+step gateway make gateway GATEWAY=all
 step timing make timing
 step real-tables xtask/real-tables.sh
 step machete make machete

@@ -166,6 +166,8 @@ if [ "$asked" = gateway ]; then
     { command -v charon-systemd && command -v swanctl; } >/dev/null 2>&1 ||
         optional_server strongswan strongSwan charon-systemd strongswan-swanctl strongswan-libcharon \
             libstrongswan-standard-plugins libcharon-extra-plugins
+    command -v tracepath >/dev/null 2>&1 || optional tracepath "hosts will not be pinged through the gateway" iputils-tracepath
+    command -v tcpdump >/dev/null 2>&1 || optional tcpdump "hosts will not be pinged through the gateway" tcpdump
     command -v ping >/dev/null 2>&1 || optional ping "hosts will not be pinged through the gateway" iputils-ping
     command -v curl >/dev/null 2>&1 || optional curl "metrics will not be read" curl
 fi
