@@ -146,12 +146,21 @@ impl Keys {
         gone.iter().for_each(|id| self.remove(id));
     }
 
+    /// Puts a policy into force, in the place of the one that it replaces if there is one, at once: between the two no packet is without.
     fn put_policy(&mut self, policy: &xfrm::Policy) -> Result<(), Refusal> {
         let made = policies(policy)?;
+        let before = self.forget(policy);
         let mut tunnels = lock(&self.tunnels);
         for (direction, policy) in &made {
             let full = |_| Refusal::new(Errno::NOBUFS, "as many policies as there may be");
             tunnels.add_policy(*direction, policy.clone()).map_err(full)?;
+        }
+        let stays = |direction: Direction, old: &esp::Policy| {
+            made.iter()
+                .any(|(way, new)| *way == direction && new.selector == old.selector && new.priority == old.priority)
+        };
+        for (direction, old) in before.iter().filter(|(direction, old)| !stays(*direction, old)) {
+            tunnels.remove_policy(*direction, &old.selector, old.priority);
         }
         drop(tunnels);
         self.policies.push((key_of(policy), made));
@@ -159,12 +168,17 @@ impl Keys {
     }
 
     fn take_policy(&mut self, policy: &xfrm::Policy) {
-        let Some(at) = self.policies.iter().position(|(key, _)| key.names(policy)) else { return };
-        let (_, made) = self.policies.swap_remove(at);
+        let made = self.forget(policy);
         let mut tunnels = lock(&self.tunnels);
         for (direction, policy) in made {
             tunnels.remove_policy(direction, &policy.selector, policy.priority);
         }
+    }
+
+    /// What was made of a policy, which is known no longer.
+    fn forget(&mut self, policy: &xfrm::Policy) -> Vec<(Direction, esp::Policy)> {
+        let at = self.policies.iter().position(|(key, _)| key.names(policy));
+        at.map_or(Vec::new(), |at| self.policies.swap_remove(at).1)
     }
 
     fn hear(&mut self, event: esp::Event, events: &mut Vec<Event>) {
@@ -267,7 +281,6 @@ impl Kernel for Keys {
     fn update_policy(&mut self, policy: xfrm::Policy) -> Result<PolicyState, Refusal> {
         policies(&policy)?;
         let state = self.table.update_policy(policy.clone())?;
-        self.take_policy(&policy);
         self.put_policy(&policy)?;
         Ok(state)
     }

@@ -1,0 +1,257 @@
+//! What an IKE daemon says becomes the gateway's associations and policies, and what went through them is told back.
+#![allow(clippy::expect_used, reason = "helpers of tests may stop at once, as tests do")]
+
+use std::net::{IpAddr, Ipv4Addr};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use ciphermill::{Mill, SelfTest};
+use ciphermill_contract::{Direction, Engine};
+use ciphermill_esp::{Burst, Tunnels};
+use ciphermill_gateway::ike::Keys;
+use ciphermill_reference::Reference;
+use ciphermill_xfrm::{
+    self as xfrm, Action, Algorithms, AssociationId, AssociationKey, Encryption, Errno, Event, ExtraFlags, Flags,
+    Integrity, Kernel, KeyBytes, Lifetimes, Limit, Mark, Mode, Policy, PolicyKey, Port, Prefix, Replay,
+    SecurityAssociation, Selector, Template,
+};
+
+const WEST: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1));
+const EAST: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 2));
+const REQID: u32 = 3;
+
+/// A gateway's end: its tunnels and the kernel that the daemon sees.
+struct End {
+    mill: Mill,
+    tunnels: Arc<Mutex<Tunnels>>,
+    keys: Keys,
+}
+
+fn end(local: IpAddr) -> End {
+    let engines = [Arc::new(Reference::new()) as Arc<dyn Engine>];
+    let mill = Mill::builder().engines(engines).legacy(true).self_test(SelfTest::Never).open().expect("opens");
+    let tunnels = Arc::new(Mutex::new(Tunnels::new(&mill)));
+    let heard = Arc::new(Mutex::new(Vec::new()));
+    let keys = Keys::new(Arc::clone(&tunnels), Instant::now(), vec![local], 1500, heard);
+    End { mill, tunnels, keys }
+}
+
+fn network(third: u8) -> Prefix {
+    Prefix { address: Ipv4Addr::new(10, 0, third, 0).into(), len: 24 }
+}
+
+fn selector(source: Prefix, destination: Prefix) -> Selector {
+    Selector {
+        any_family: false,
+        source,
+        destination,
+        protocol: 0,
+        source_port: Port::default(),
+        destination_port: Port::default(),
+        interface: 0,
+        user: 0,
+    }
+}
+
+fn gcm(len: usize) -> Algorithms {
+    Algorithms::Aead { name: "rfc4106(gcm(aes))".to_owned(), key: KeyBytes::new(&vec![7; len]), icv_bits: 128 }
+}
+
+fn association(spi: u32, source: IpAddr, destination: IpAddr, algorithms: Algorithms) -> SecurityAssociation {
+    SecurityAssociation {
+        id: AssociationId { destination, spi, protocol: 50 },
+        source,
+        mode: Mode::Tunnel,
+        reqid: REQID,
+        acquire: 0,
+        algorithms: Some(algorithms),
+        replay: Replay { window: 32, ..Replay::default() },
+        encapsulation: None,
+        lifetimes: Lifetimes::NONE,
+        flags: Flags::default(),
+        extra_flags: ExtraFlags::default(),
+        selector: selector(Prefix::ALL, Prefix::ALL),
+        mark: None,
+        output_mark: None,
+        if_id: 0,
+        tfc_padding: 0,
+        direction: None,
+        nat_keepalive_seconds: 0,
+    }
+}
+
+fn policy(direction: xfrm::Direction, source: u8, destination: u8, priority: u32) -> Policy {
+    let (from, to) = if direction == xfrm::Direction::Out { (WEST, EAST) } else { (EAST, WEST) };
+    let template = Template {
+        destination: to,
+        source: from,
+        spi: 0,
+        protocol: 50,
+        reqid: REQID,
+        mode: Mode::Tunnel,
+        share: 0,
+        optional: false,
+        integrity: u32::MAX,
+        encryption: u32::MAX,
+        compression: u32::MAX,
+    };
+    Policy {
+        selector: selector(network(source), network(destination)),
+        direction,
+        kind: 0,
+        action: Action::Allow,
+        priority,
+        index: 0,
+        flags: 0,
+        share: 0,
+        lifetimes: Lifetimes::NONE,
+        templates: vec![template],
+        mark: None,
+        if_id: 0,
+    }
+}
+
+fn key(association: &SecurityAssociation) -> AssociationKey {
+    AssociationKey { id: association.id, mark: Mark::default() }
+}
+
+/// A packet from the first network to the second.
+fn packet() -> Vec<u8> {
+    let mut packet = vec![0x45, 0, 0, 40, 0, 0, 0x40, 0, 64, 17, 0, 0, 10, 0, 1, 9, 10, 0, 2, 9];
+    let sum: u32 = packet.chunks(2).map(|word| u32::from(word[0]) << 8 | u32::from(word[1])).sum();
+    packet[10..12].copy_from_slice(&(!((sum & 0xffff) + (sum >> 16)) as u16).to_be_bytes());
+    packet.extend([5; 20]);
+    packet
+}
+
+/// What leaves an end for the outside, or what comes in.
+fn pass(end: &End, way: Direction, packets: &[Vec<u8>]) -> Vec<Vec<u8>> {
+    let (mut burst, mut session) = (Burst::new(64, 1 << 18, 0), end.mill.session());
+    assert!(packets.iter().all(|packet| burst.push(packet)));
+    let mut tunnels = end.tunnels.lock().expect("no panic");
+    match way {
+        Direction::Encrypt => tunnels.begin_outbound(&mut burst, Duration::from_secs(1)),
+        Direction::Decrypt => tunnels.begin_inbound(&mut burst, Duration::from_secs(1)),
+    }
+    burst.crypt(&mut session).expect("runs");
+    match way {
+        Direction::Encrypt => tunnels.commit_outbound(&mut burst),
+        Direction::Decrypt => tunnels.commit_inbound(&mut burst),
+    }
+    let (data, spans) = burst.leaving();
+    spans.iter().map(|[start, end]| data[*start as usize..*end as usize].to_vec()).collect()
+}
+
+#[test]
+fn packets_pass_between_ends_whose_daemons_have_agreed_and_are_counted() {
+    let (mut west, mut east) = (end(WEST), end(EAST));
+    let agreed = association(0xc001, WEST, EAST, gcm(20));
+    west.keys.add(agreed.clone()).expect("added");
+    east.keys.add(agreed.clone()).expect("added");
+    west.keys.add_policy(policy(xfrm::Direction::Out, 1, 2, 100)).expect("added");
+    east.keys.add_policy(policy(xfrm::Direction::Forward, 1, 2, 100)).expect("added");
+    let sealed = pass(&west, Direction::Encrypt, &[packet(), packet(), packet()]);
+    assert_eq!(sealed.len(), 3);
+    assert_eq!(pass(&east, Direction::Decrypt, &sealed).len(), 3);
+    for (end, is_sent) in [(&mut west, true), (&mut east, false)] {
+        let state = end.keys.query(&key(&agreed)).expect("there");
+        assert_eq!((state.counters.packets, state.counters.bytes), (3, 120));
+        let replay = &state.association.replay;
+        assert_eq!(if is_sent { replay.sent } else { replay.received }, 3);
+    }
+    assert_eq!(west.keys.delete(&key(&agreed)).expect("there").counters.packets, 3);
+    assert!(pass(&west, Direction::Encrypt, &[packet()]).is_empty());
+}
+
+#[test]
+fn a_policy_that_is_updated_is_never_missing() {
+    let mut west = end(WEST);
+    west.keys.add_policy(policy(xfrm::Direction::Out, 1, 2, 100)).expect("added");
+    let (tunnels, looks) = (Arc::clone(&west.tunnels), AtomicU64::new(0));
+    std::thread::scope(|scope| {
+        let watch = scope.spawn(|| {
+            while looks.fetch_add(1, Ordering::Relaxed) < 20_000 {
+                assert_eq!(tunnels.lock().expect("no panic").policy_count(Direction::Encrypt), 1);
+            }
+        });
+        let mut round = 0;
+        while !watch.is_finished() {
+            // The same again, and now and then another priority.
+            west.keys.update_policy(policy(xfrm::Direction::Out, 1, 2, 100 + round / 100)).expect("updated");
+            round += 1;
+        }
+        watch.join().expect("never missing");
+        assert!(round > 10, "{round} updates meanwhile");
+    });
+    let last = policy(xfrm::Direction::Out, 1, 2, 0);
+    let named = PolicyKey {
+        direction: last.direction,
+        kind: 0,
+        index: 0,
+        selector: last.selector,
+        mark: Mark::default(),
+        if_id: 0,
+    };
+    west.keys.delete_policy(&named).expect("there");
+    assert_eq!(west.tunnels.lock().expect("no panic").policy_count(Direction::Encrypt), 0);
+}
+
+#[test]
+fn every_transform_of_daemons_is_known_and_others_are_refused_by_number() {
+    let separate = |cipher: &str, cipher_len: usize, mac: &str, mac_len: usize, icv_bits: u32| Algorithms::Separate {
+        encryption: Encryption { name: cipher.to_owned(), key: KeyBytes::new(&vec![1; cipher_len]) },
+        integrity: Some(Integrity { name: mac.to_owned(), key: KeyBytes::new(&vec![2; mac_len]), icv_bits }),
+    };
+    let aead = |name: &str, len: usize, icv_bits: u32| Algorithms::Aead {
+        name: name.to_owned(),
+        key: KeyBytes::new(&vec![3; len]),
+        icv_bits,
+    };
+    let mut west = end(WEST);
+    let known = [
+        aead("rfc4106(gcm(aes))", 36, 128),
+        aead("rfc4106(gcm(aes))", 20, 64),
+        aead("rfc4309(ccm(aes))", 19, 96),
+        aead("rfc7539esp(chacha20,poly1305)", 36, 128),
+        aead("rfc4543(gcm(aes))", 28, 128),
+        separate("cbc(aes)", 16, "hmac(sha1)", 20, 96),
+        separate("cbc(aes)", 32, "hmac(sha512)", 64, 256),
+        separate("cbc(des3_ede)", 24, "hmac(sha1)", 20, 96),
+        separate("ecb(cipher_null)", 0, "hmac(sha256)", 32, 128),
+    ];
+    for (spi, algorithms) in (0xd000..).zip(known) {
+        let shown = format!("{algorithms:?}");
+        let added = west.keys.add(association(spi, WEST, EAST, algorithms));
+        assert!(added.is_ok(), "{shown}: {:?}", added.err());
+    }
+    let refused = |west: &mut End, association: SecurityAssociation| {
+        west.keys.add(association).map(drop).map_err(|refusal| refusal.errno)
+    };
+    // RFC 4868 has 128 bits of SHA-256, whatever the kernel's default is.
+    let short = association(0xe001, WEST, EAST, separate("cbc(aes)", 16, "hmac(sha256)", 32, 96));
+    assert_eq!(refused(&mut west, short), Err(Errno::NOSYS));
+    let transport = SecurityAssociation { mode: Mode::Transport, ..association(0xe002, WEST, EAST, gcm(20)) };
+    assert_eq!(refused(&mut west, transport.clone()), Err(Errno::INVAL));
+    assert!(west.keys.query(&key(&transport)).is_err(), "nothing of it stays");
+    assert_eq!(refused(&mut west, association(0xd000, WEST, EAST, gcm(20))), Err(Errno::EXIST));
+}
+
+#[test]
+fn a_bound_that_packets_meet_is_an_event_and_the_association_ends_with_the_hard_one() {
+    let mut west = end(WEST);
+    let bound = Lifetimes { packets: Limit { soft: 2, hard: 5 }, ..Lifetimes::NONE };
+    let agreed = SecurityAssociation { lifetimes: bound, ..association(0xc002, WEST, EAST, gcm(20)) };
+    west.keys.add(agreed.clone()).expect("added");
+    west.keys.add_policy(policy(xfrm::Direction::Out, 1, 2, 100)).expect("added");
+    assert_eq!(pass(&west, Direction::Encrypt, &vec![packet(); 3]).len(), 3);
+    west.keys.query(&key(&agreed)).expect("there");
+    let is_expiry = |event: &Event, is_hard: bool| matches!(event, Event::Expire { hard, .. } if *hard == is_hard);
+    let soft = west.keys.take_events();
+    assert!(soft.len() == 1 && is_expiry(&soft[0], false), "{soft:?}");
+    assert_eq!(pass(&west, Direction::Encrypt, &vec![packet(); 9]).len(), 2, "up to the hard bound");
+    let _counted = west.keys.query(&key(&agreed));
+    let hard = west.keys.take_events();
+    assert!(hard.len() == 1 && is_expiry(&hard[0], true), "{hard:?}");
+    assert_eq!(west.tunnels.lock().expect("no panic").outbound_all().count(), 0);
+}
