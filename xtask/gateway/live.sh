@@ -129,9 +129,34 @@ ping_begin() { # FROM ADDRESS COUNT INTERVAL [ARGUMENTS...]
 }
 
 ping_ended() { # COUNT
+    local side
     wait "$ping_pid" || true
+    if ! grep -q " 0% packet loss" "$scratch/ping.log"; then
+        # Who lost them, and why.
+        for side in west east; do
+            [ ! -e "$scratch/$side.metrics" ] || metrics "$side" |
+                awk -v side="$side" '/^ciphermill_gateway_(dropped|port)_total/ && $2 > 0 { print side ": " $0 }' >&2
+        done
+    fi
     expect "$1 of $1 answers" grep -qE "^$1 packets transmitted, $1 received, 0% packet loss" "$scratch/ping.log"
     expect 'no answer twice' [ "$(grep -c duplicates "$scratch/ping.log")" = 0 ]
+}
+
+# What a gateway has dropped, both ways.
+dropped_by() { # SIDE
+    metrics "$1" | awk '/^ciphermill_gateway_dropped_total/ { sum += $2 } END { print sum + 0 }'
+}
+
+# The same where the other end is another program, which may lose what it has in its hands while it changes keys: that the gateway of the west
+# dropped nothing is asked of its counters.
+ping_ended_beside() { # COUNT DROPPED-BEFORE
+    local now lost
+    wait "$ping_pid" || true
+    now=$(dropped_by west)
+    expect "the west dropped nothing: $2, then $now" [ "$now" = "$2" ]
+    lost=$(($1 - $(awk '/packets transmitted/ { print $4 }' "$scratch/ping.log")))
+    expect "at most 5 of $1 lost by the other end: $lost" [ "$lost" -le 5 ]
+    [ "$lost" = 0 ] || echo "$program, $way: the other end lost $lost of $1 while it changed keys" >&2
 }
 
 all_return() { # FROM ADDRESS COUNT INTERVAL [ARGUMENTS...]
@@ -339,6 +364,8 @@ charon-systemd {
         all {
             path = $scratch/$1-charon.log
             default = 1
+            time_format = %s
+            time_add_ms = yes
             knl = 2
             flush_line = yes
         }
@@ -423,15 +450,16 @@ installed_by() { grep -cE 'CHILD_SA .* established|inbound CHILD_SA .* establish
 
 # Child associations are replaced while echoes are on their way, and none is lost.
 rekeys() { # NAME SIDES...
-    local name=$1 side each
+    local name=$1 side each before
     shift
     for side in "$@"; do
+        before=$(dropped_by west)
         ping_begin left 10.77.2.2 1500 0.002
         for each in 1 2 3 4 5; do
             sleep 0.4
             swan "$side" rekey --child "$name"
         done
-        ping_ended 1500
+        if [ -n "${beside:-}" ]; then ping_ended_beside 1500 "$before"; else ping_ended 1500; fi
         ok "rekeyed 5 times by $side under traffic"
     done
 }
@@ -459,7 +487,7 @@ step_ike() {
         connection "$1" counted yes chacha20poly1305-esn-x25519 "rekey_packets = 300
             rand_packets = 0
             life_packets = 20000"
-        connection "$1" trapped no aes128gcm16-x25519 "$([ "$1" = east ] || echo start_action = trap)"
+        connection "$1" trapped no aes128gcm16-x25519
     }
     lab_up aes-128-gcm
     for side in west east; do start_pair "$side"; done
@@ -480,6 +508,7 @@ step_ike() {
     ok "rekeyed $(($(installed_by west) - before)) times by counted packets"
     terminated counted west west east
     way=trapped
+    swan west install --child trapped
     # The first packet asks for an association, and is lost.
     within left ping -q -c 3 -i 0.5 -W 1 10.77.2.2 >"$scratch/ping.log" || true
     warm left 10.77.2.2
@@ -519,6 +548,7 @@ step_libipsec() {
     lab_up aes-128-gcm
     start_pair west
     within east sysctl -q -w net.ipv4.ip_forward=1
+    local beside=strongswan
     start_daemon east 'openssl random nonce kdf chapoly kernel-libipsec kernel-netlink socket-default vici'
     for way in gcm cbc chacha; do
         swan west initiate --child "$way"
