@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::net::IpAddr;
 use std::ops::RangeInclusive;
 use std::sync::{Arc, Mutex};
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use ciphermill_contract::Direction;
 use ciphermill_esp as esp;
@@ -21,6 +21,9 @@ use crate::line::lock;
 
 /// The protocol numbers whose ports are a type and a code.
 const ICMP: [u8; 2] = [1, 58];
+
+/// How long an outbound association that was ended keeps its keys: longer than a burst is worked on.
+const RETIRED_FOR: Duration = Duration::from_millis(250);
 
 /// An association of the daemon's that packets go through.
 #[derive(Clone, Copy)]
@@ -44,6 +47,8 @@ pub struct Keys {
     names: HashMap<(bool, esp::SaId), AssociationId>,
     policies: Vec<(PolicyKey, Vec<(Direction, esp::Policy)>)>,
     heard: Arc<Mutex<Vec<esp::Event>>>,
+    /// Outbound associations that the daemon has ended, since when.
+    retired: Vec<(Duration, esp::SaId)>,
 }
 
 impl Keys {
@@ -66,6 +71,7 @@ impl Keys {
             names: HashMap::new(),
             policies: Vec::new(),
             heard,
+            retired: Vec::new(),
         }
     }
 
@@ -105,11 +111,29 @@ impl Keys {
         let Some(installed) = self.installed.remove(id) else { return };
         self.names.remove(&(installed.direction == Direction::Encrypt, installed.id));
         let mut tunnels = lock(&self.tunnels);
-        // Whoever removed it before has its keys destroyed.
-        let _ = match installed.direction {
-            Direction::Encrypt => tunnels.remove_outbound(installed.id),
-            Direction::Decrypt => tunnels.remove_inbound(installed.id),
-        };
+        match installed.direction {
+            // Packets that are being encrypted have its numbers: a daemon that replaces it loses none of them.
+            Direction::Encrypt => {
+                tunnels.retire_outbound(installed.id);
+                self.retired.push((self.epoch.elapsed(), installed.id));
+            }
+            Direction::Decrypt => {
+                tunnels.remove_inbound(installed.id);
+            }
+        }
+    }
+
+    /// Removes associations that no packet can be on its way with any more, and their keys.
+    fn bury(&mut self) {
+        let now = self.epoch.elapsed();
+        let mut tunnels = lock(&self.tunnels);
+        self.retired.retain(|(since, id)| {
+            let is_over = now.saturating_sub(*since) >= RETIRED_FOR;
+            if is_over {
+                tunnels.remove_outbound(*id);
+            }
+            !is_over
+        });
     }
 
     /// Tells the table what went through an association since it was last told.
@@ -159,6 +183,10 @@ impl Keys {
             made.iter()
                 .any(|(way, new)| *way == direction && new.selector == old.selector && new.priority == old.priority)
         };
+        // A daemon that answers a rekey installs the new association at once, and names it in the policy when the other end has it, too.
+        if let Some((tunnel, spi)) = named_by(policy) {
+            tunnels.lead_outbound(tunnel, Some(spi));
+        }
         for (direction, old) in before.iter().filter(|(direction, old)| !stays(*direction, old)) {
             tunnels.remove_policy(*direction, &old.selector, old.priority);
         }
@@ -172,6 +200,9 @@ impl Keys {
         let mut tunnels = lock(&self.tunnels);
         for (direction, policy) in made {
             tunnels.remove_policy(direction, &policy.selector, policy.priority);
+        }
+        if let Some((tunnel, _)) = named_by(policy) {
+            tunnels.lead_outbound(tunnel, None);
         }
     }
 
@@ -315,6 +346,7 @@ impl Kernel for Keys {
     }
 
     fn take_events(&mut self) -> Vec<Event> {
+        self.bury();
         let mut events = Vec::new();
         let heard = core::mem::take(&mut *lock(&self.heard));
         for event in heard {
@@ -410,6 +442,12 @@ fn transform(algorithms: &Algorithms) -> Result<(esp::Transform, esp::Keys), Ref
         return Err(LENGTH);
     }
     Ok((transform, esp::Keys { key: Zeroizing::new(key.to_vec()), salt: Zeroizing::new(salt.to_vec()) }))
+}
+
+/// The tunnel and the SPI of the association that a policy has packets leave by, if it says one.
+fn named_by(policy: &xfrm::Policy) -> Option<(u32, u32)> {
+    let template = policy.templates.first().filter(|_| policy.direction == xfrm::Direction::Out)?;
+    (template.spi != 0).then_some((template.reqid, template.spi))
 }
 
 fn key_of(policy: &xfrm::Policy) -> PolicyKey {

@@ -253,5 +253,31 @@ fn a_bound_that_packets_meet_is_an_event_and_the_association_ends_with_the_hard_
     let _counted = west.keys.query(&key(&agreed));
     let hard = west.keys.take_events();
     assert!(hard.len() == 1 && is_expiry(&hard[0], true), "{hard:?}");
-    assert_eq!(west.tunnels.lock().expect("no panic").outbound_all().count(), 0);
+    std::thread::sleep(Duration::from_millis(300));
+    west.keys.take_events();
+    assert_eq!(west.tunnels.lock().expect("no panic").outbound_all().count(), 0, "its keys are gone soon after");
+}
+
+#[test]
+fn packets_leave_by_the_association_that_the_policy_names() {
+    let mut west = end(WEST);
+    let (old, new) = (association(0xc101, WEST, EAST, gcm(20)), association(0xc102, WEST, EAST, gcm(20)));
+    let named = |spi: u32| {
+        let mut named = policy(xfrm::Direction::Out, 1, 2, 100);
+        named.templates[0].spi = spi;
+        named
+    };
+    let spi_of = |west: &End| {
+        let sealed = pass(west, Direction::Encrypt, &[packet()]);
+        u32::from_be_bytes(sealed[0][20..24].try_into().expect("four bytes"))
+    };
+    west.keys.add(old.clone()).expect("added");
+    west.keys.add_policy(named(0xc101)).expect("added");
+    // The other end may not have it yet.
+    west.keys.add(new).expect("added");
+    assert_eq!(spi_of(&west), 0xc101);
+    west.keys.update_policy(named(0xc102)).expect("updated");
+    assert_eq!(spi_of(&west), 0xc102);
+    west.keys.delete(&key(&old)).expect("there");
+    assert_eq!(spi_of(&west), 0xc102);
 }

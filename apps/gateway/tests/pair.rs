@@ -33,8 +33,8 @@ fn configuration(folder: &Path, is_west: bool, workers: usize) -> Configuration 
         if is_west { (1, 2, "10.1.0.0/16", "10.2.0.0/16") } else { (2, 1, "10.2.0.0/16", "10.1.0.0/16") };
     let text = format!(
         r#"
-        inside = {{ interface = "unused" }}
-        outside = {{ interface = "unused" }}
+        inside = {{ interface = "unused0" }}
+        outside = {{ interface = "unused1" }}
         own_addresses = ["10.{own}.0.1"]
         workers = {workers}
         burst = 32

@@ -78,7 +78,7 @@ impl Tunnels {
     fn find(&self, flow: &Flow) -> Found {
         let action = self.outbound_policies.find(flow).map(|found| found.action);
         let id = match action {
-            Some(Action::Protect(tunnel)) => self.newest.get(&tunnel).copied(),
+            Some(Action::Protect(tunnel)) => self.current.get(&tunnel).copied(),
             _ => None,
         };
         Found { flow: *flow, action, id }

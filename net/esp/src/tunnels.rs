@@ -53,8 +53,10 @@ pub struct Tunnels {
     pub(crate) by_spi: HashMap<u32, SaId, Spread>,
     /// The outbound associations of each tunnel, the newest last.
     by_tunnel: HashMap<u32, Vec<SaId>, Spread>,
-    /// The newest of each, by itself: every packet asks.
-    pub(crate) newest: HashMap<u32, SaId, Spread>,
+    /// The one that each sends by, by itself: every packet asks.
+    pub(crate) current: HashMap<u32, SaId, Spread>,
+    /// The SPI that a tunnel shall send by, where somebody has said one.
+    leads: HashMap<u32, u32, Spread>,
     pub(crate) kinds: Vec<GroupKind>,
     pub(crate) outbound_policies: Policies,
     pub(crate) inbound_policies: Policies,
@@ -76,7 +78,8 @@ impl Tunnels {
             inbound: Slots::new(Direction::Decrypt),
             by_spi: HashMap::default(),
             by_tunnel: HashMap::default(),
-            newest: HashMap::default(),
+            current: HashMap::default(),
+            leads: HashMap::default(),
             kinds: Vec::new(),
             outbound_policies: Policies::default(),
             inbound_policies: Policies::default(),
@@ -119,7 +122,7 @@ impl Tunnels {
         let common = self.common(parameters, keys, now, Direction::Encrypt, self.outbound.len())?;
         let id = self.outbound.add(Outbound { last, last_max, outer, inner_max, pad_to, common });
         self.by_tunnel.entry(tunnel).or_default().push(id);
-        self.newest.insert(tunnel, id);
+        self.choose(tunnel);
         Ok(id)
     }
 
@@ -188,20 +191,43 @@ impl Tunnels {
         })
     }
 
-    /// Removes an association that packets leave by, and its keys. Packets that are not yet encrypted are dropped.
-    pub fn remove_outbound(&mut self, id: SaId) -> Option<(Parameters, Usage)> {
-        let removed = self.outbound.remove(id)?;
-        let tunnel = removed.common.parameters.tunnel;
+    /// Has a tunnel's packets leave by the association with this SPI while it is there, rather than by the newest: the other end may not have
+    /// the newest yet. `None` is the newest again.
+    pub fn lead_outbound(&mut self, tunnel: u32, spi: Option<u32>) {
+        match spi {
+            Some(spi) => self.leads.insert(tunnel, spi),
+            None => self.leads.remove(&tunnel),
+        };
+        self.choose(tunnel);
+    }
+
+    fn choose(&mut self, tunnel: u32) {
+        let ids = self.by_tunnel.get(&tunnel).map(Vec::as_slice).unwrap_or_default();
+        let lead = self.leads.get(&tunnel).map(|spi| spi.to_be_bytes());
+        let is_lead = |id: &&SaId| lead.is_some() && self.outbound.get(**id).map(|one| one.common.spi) == lead;
+        match ids.iter().rev().find(is_lead).or(ids.last()).copied() {
+            Some(id) => self.current.insert(tunnel, id),
+            None => self.current.remove(&tunnel),
+        };
+    }
+
+    /// Has no more packets leave by an association, while those that have their numbers still do: for whoever removes it a moment later, when
+    /// a successor is there (RFC 7296, 2.8).
+    pub fn retire_outbound(&mut self, id: SaId) {
+        let Some(tunnel) = self.outbound.get(id).map(|one| one.common.parameters.tunnel) else { return };
         if let Some(ids) = self.by_tunnel.get_mut(&tunnel) {
             ids.retain(|other| *other != id);
-            match ids.last() {
-                Some(newest) => self.newest.insert(tunnel, *newest),
-                None => {
-                    self.by_tunnel.remove(&tunnel);
-                    self.newest.remove(&tunnel)
-                }
-            };
+            if ids.is_empty() {
+                self.by_tunnel.remove(&tunnel);
+            }
         }
+        self.choose(tunnel);
+    }
+
+    /// Removes an association that packets leave by, and its keys. Packets that are not yet encrypted are dropped.
+    pub fn remove_outbound(&mut self, id: SaId) -> Option<(Parameters, Usage)> {
+        self.retire_outbound(id);
+        let removed = self.outbound.remove(id)?;
         Some(self.end(removed.common))
     }
 

@@ -248,3 +248,34 @@ fn the_newest_association_sends_and_the_old_one_still_receives() {
         assert_eq!(gained(&Counters::default(), ends.sender.counters().0), [("done", 15), ("no_association", 5)]);
     }
 }
+
+#[test]
+fn an_association_that_leads_sends_until_it_is_gone_and_a_retired_one_only_what_it_has_numbered() {
+    let shape = Shape::new("aes-128-gcm");
+    let mut ends = Ends::new(&shape);
+    let spi_of = |ends: &mut Ends| {
+        let sealed = ends.seal(&[Inner::V4.packet(60, 0)]);
+        sealed.first().map(|packet| u32::from_be_bytes(packet[20..24].try_into().expect("four bytes")))
+    };
+    let first = shape.parameters().spi;
+    let mut parameters = shape.parameters();
+    parameters.spi = 0x2222;
+    ends.sender.lead_outbound(TUNNEL, Some(first));
+    let newer = ends.sender.add_outbound(parameters, &shape.keys(), NOW).expect("added");
+    assert_eq!(spi_of(&mut ends), Some(first), "the other end may not have the newer one");
+    ends.sender.lead_outbound(TUNNEL, Some(0x2222));
+    assert_eq!(spi_of(&mut ends), Some(0x2222));
+    ends.sender.lead_outbound(TUNNEL, Some(first));
+    ends.burst.clear();
+    assert!(ends.burst.push(&Inner::V4.packet(60, 0)));
+    ends.sender.begin_outbound(&mut ends.burst, NOW);
+    ends.sender.retire_outbound(ends.out);
+    ends.burst.crypt(&mut ends.session).expect("runs");
+    ends.sender.commit_outbound(&mut ends.burst);
+    assert_eq!(ends.burst.leaving().1.len(), 1, "what had its number leaves");
+    assert_eq!(spi_of(&mut ends), Some(0x2222), "the leader is gone");
+    assert!(ends.sender.remove_outbound(ends.out).is_some());
+    ends.sender.retire_outbound(newer);
+    assert_eq!(spi_of(&mut ends), None);
+    assert!(ends.sender.remove_outbound(newer).is_some());
+}
