@@ -18,8 +18,9 @@ use crate::method::Progress;
 
 /// How long packets may take to pass for the first time.
 const PASS_TRIES: u32 = 60;
-/// The greatest rate that is tried, as a share of what a flood has offered: the generator needs a little rest to keep its distances.
-const RANGE_MAX: f64 = 0.9;
+/// The greatest rate that is tried, as a share of what a flood has offered: the first at which the generator keeps its distances. What comes
+/// back costs it time too.
+const RANGE_MAX: [f64; 4] = [0.9, 0.7, 0.5, 0.35];
 /// The least rate that is tried, as a share of the greatest one.
 const RANGE_MIN: f64 = 1e-4;
 
@@ -131,7 +132,7 @@ impl Bench<'_, '_> {
     /// [`LabError::Interrupted`]; the generator cannot keep up; a gateway has ended.
     pub(super) fn measure(&mut self, stack: &str, suite: &str, case: &Case) -> Result<Live, LabError> {
         let flood = self.flood()?;
-        let max_pps = flood.offered_pps * RANGE_MAX;
+        let max_pps = self.greatest(&flood)?;
         let range = Range::new(max_pps * RANGE_MIN, max_pps);
         let range = range.ok_or_else(|| LabError::Parameters("the generator sent nothing".to_owned()))?;
         let plan = self.plan;
@@ -181,6 +182,25 @@ impl Bench<'_, '_> {
         Ok(Flood { offered_pps: per_second(counted.offered), carried_pps: per_second(counted.counts.in_time) })
     }
 
+    /// The greatest rate that the generator can offer.
+    fn greatest(&mut self, flood: &Flood) -> Result<f64, LabError> {
+        let mut least = Duration::MAX;
+        for share in RANGE_MAX {
+            let rate_pps = flood.offered_pps * share;
+            for _ in 0..self.plan.tries.div_ceil(2) {
+                let duration = self.plan.trial;
+                let counted =
+                    self.offer(Offer { rate: Rate::PerSecond(rate_pps), duration, after: duration, grace: GRACE })?;
+                if counted.lag_max <= LAG_MAX {
+                    return Ok(rate_pps);
+                }
+                least = least.min(counted.lag_max);
+                self.repeated += 1;
+            }
+        }
+        Err(self.late(least))
+    }
+
     /// The loss at other rates (RFC 2544, section 26.3).
     fn curve(&mut self, max_pps: f64) -> Result<Vec<[f64; 2]>, LabError> {
         let plan = LossRate { trial: self.plan.trial, ..LossRate::new(max_pps) };
@@ -222,12 +242,16 @@ impl Bench<'_, '_> {
             least = least.min(lag);
             self.repeated += u32::from(attempt + 1 < self.plan.tries);
         }
-        Err(LabError::Parameters(format!(
-            "the generator cannot keep up: in {} trials it was late by {:.1} ms at least, and {} ms are allowed",
-            self.plan.tries,
+        Err(self.late(least))
+    }
+
+    fn late(&self, least: Duration) -> LabError {
+        LabError::Parameters(format!(
+            "{}: the generator cannot keep up: each time it was late by {:.1} ms at least, and {} ms are allowed",
+            self.title,
             least.as_secs_f64() * 1e3,
             LAG_MAX.as_millis()
-        )))
+        ))
     }
 }
 

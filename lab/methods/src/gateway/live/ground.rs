@@ -105,8 +105,8 @@ pub(super) struct Ground {
 }
 
 impl Ground {
-    /// Makes the namespaces. With `forwards` the kernels of both gateways forward, and the routes of one to the network behind the other lead
-    /// through the outside.
+    /// Makes the namespaces. With `forwards` the kernels of both gateways forward; the way to the network behind the other one is for the gateway
+    /// to say, so that nothing passes by it.
     ///
     /// # Errors
     /// What the system says.
