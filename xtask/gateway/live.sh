@@ -30,9 +30,12 @@ command -v setpriv >/dev/null || lacks 'setpriv (apt-get install util-linux)'
 "$python" -c 'import sys; sys.exit(sys.version_info < (3, 10))' 2>/dev/null || lacks 'Python 3.10 or later (apt-get install python3)'
 ciphermill=${CIPHERMILL:-}
 if [ -z "$ciphermill" ]; then
-    # What tests have built will do.
-    [ "${PROFILE:-release}" = release ] || cargo build -q --locked -p ciphermill-cli
-    [ "${PROFILE:-release}" != release ] || cargo build -q --release --locked -p ciphermill-cli --no-default-features
+    # What tests have built will do; built by itself it would be built anew, with all below it.
+    if [ "${PROFILE:-release}" = release ]; then
+        cargo build -q --release --locked -p ciphermill-cli --no-default-features
+    elif [ ! -x "$built/ciphermill" ]; then
+        cargo build -q --locked -p ciphermill-cli
+    fi
     ciphermill=$built/ciphermill
 fi
 ciphermill=$(realpath "$ciphermill")

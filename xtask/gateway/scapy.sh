@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# The whole workspace is named, so that nothing is built anew with other features.
 # ESP's packets against Scapy's: makes a virtual environment with the packages of scapy.txt, and runs the tests that want it.
 # Exit 77 says that this machine lacks something, and what.
 set -euo pipefail
@@ -17,6 +18,6 @@ if ! cmp -s "$list" "$work/installed.txt"; then
     "$work/environment/bin/pip" install -q --no-cache-dir --disable-pip-version-check -r "$list" || lacks "the packages of $list"
     cp "$list" "$work/installed.txt"
 fi
-CIPHERMILL_SCAPY=$work/environment/bin/python cargo test --locked -p ciphermill-esp --test esp -- --ignored scapy | tee "$work/tests.log"
+CIPHERMILL_SCAPY=$work/environment/bin/python cargo test --locked --workspace --test esp -- --ignored scapy | tee "$work/tests.log"
 # A filter that matches nothing passes as well.
 grep -Eq '^test result: ok\. [1-9][0-9]* passed' "$work/tests.log" || { echo "no test of scapy was run" >&2; exit 1; }
