@@ -1,7 +1,7 @@
 //! Keys from an IKE daemon: the gateway as the kernel of whoever speaks `linux/xfrm.h`.
 //!
 //! What the daemon says is kept in a [`Table`], which has the kernel's rules: SPIs that are given out, larval associations, lifetimes and their
-//! events. What the packets need of it goes into the gateway's [`Tunnels`], and what went through is counted back before anybody asks.
+//! events. What the packets need of it goes into the gateway's [`esp::Tunnels`], and what went through is counted back before anybody asks.
 
 use std::collections::HashMap;
 use std::net::IpAddr;

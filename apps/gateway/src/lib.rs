@@ -2,7 +2,7 @@
 //!
 //! Packets from the inside go through [`ciphermill_esp`] to the outside, and back. Each way has its workers, which take turns: one receives
 //! and gives out sequence numbers while others encrypt, and what they have is committed and sent in the order in which it came
-//! ([`line`]). Associations come from a file ([`configuration`]).
+//! ([`mod@line`]). Associations come from a file ([`configuration`]).
 
 pub mod configuration;
 mod derive;

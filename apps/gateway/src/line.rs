@@ -40,7 +40,7 @@ pub struct Line {
 
 impl Line {
     /// From a source to a sink. `Encrypt` goes out, and its ICMP errors to `back`; those of the other way are for the far end, and go out through
-    /// the tunnel: see [`Line::send_back`].
+    /// the tunnel: they are given to the other line.
     pub fn new(way: Direction, source: Box<dyn Source>, sink: SharedSink, back: SharedSink) -> Line {
         Line {
             way,
