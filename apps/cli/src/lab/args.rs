@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use ciphermill_cli::program;
 use ciphermill_contract::{Direction, Suite};
+use ciphermill_lab::gateway::live::Frame;
 use ciphermill_lab::method::{METHODS, Method, Options};
 use ciphermill_lab::timing::Budget;
 use clap::error::ErrorKind;
@@ -26,7 +27,7 @@ pub(crate) struct Cli {
 }
 
 /// Methods with arguments of their own.
-const OWN_ARGUMENTS: [&str; 5] = ["router", "cases", "short", "principles", "simulate"];
+const OWN_ARGUMENTS: [&str; 6] = ["router", "cases", "short", "principles", "simulate", "gateway"];
 
 /// What is told below the options of a method: the source, what the options mean to it, examples.
 const HELP: &[(&str, &str)] = &[
@@ -47,13 +48,6 @@ service always does is said instead. Throughput against operations a batch, besi
 overhead of each rung as C1, C2 and C3. With --core the services run on the next core. --engine names the engine \
 for single messages, of those that a service has. Source: Lindemann and Smith, Improving DES Coprocessor \
 Throughput for Short Operations, experiments 1 to 8.",
-    ),
-    (
-        "gateway",
-        "\
-Measured: ESP in memory, out and in, at 64, 512 and 1424 bytes: AES-GCM, AES-CBC and triple DES with HMAC-SHA-1 beside DPDK's \
-ipsec-secgw, where xtask/gateway/secgw.sh can run it (Debian's dpdk and libdpdk-dev, root, the repository's root as working folder); each \
-engine alone; 1 to 10,000 associations; two cores by one. Source: Freescale's articles on measuring security gateways, part 2; RFC 2544.",
     ),
     (
         "breakeven",
@@ -83,6 +77,8 @@ pub(crate) enum LabCommand {
     Short(ShortArgs),
     #[command(about = about_of("principles"))]
     Principles(PrinciplesArgs),
+    #[command(about = about_of("gateway"))]
+    Gateway(GatewayArgs),
     /// Run every method, one after the other, and make one record of all.
     All(AllArgs),
     /// Show a record that --json or --save wrote.
@@ -435,6 +431,50 @@ pub(crate) enum Over {
     Load,
     /// Cores.
     Cores,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Measured in memory: ESP out and in, at 64, 512 and 1424 bytes: AES-GCM, AES-CBC and triple DES with HMAC-SHA-1 beside DPDK's \
+ipsec-secgw, where xtask/gateway/secgw.sh can run it (Debian's dpdk and libdpdk-dev, root, the repository's root as working \
+folder); each engine alone; 1 to 10,000 associations; two cores by one. Measured over veth pairs: what two gateways carry, \
+how long packets take and what a gigabit costs, by MLRsearch, beside the other stacks that are installed; wants root and two \
+cores. Everything over veth takes a day; a suite and a frame of a stack take some five minutes. Source: Freescale's articles on \
+measuring security gateways, part 2; RFC 2544; draft-ietf-bmwg-mlrsearch.
+
+Examples:
+  ciphermill lab gateway --quick
+  ciphermill lab gateway --half memory --core 1 --html gateway.html
+  ciphermill lab gateway --half live --stack forwarder --stack ciphermill --frame 64 --frame imix")]
+pub(crate) struct GatewayArgs {
+    /// One half alone: in memory, or over veth pairs.
+    #[arg(long, value_enum, value_name = "HALF")]
+    pub half: Option<GatewayHalf>,
+    /// A stack over veth pairs; may be given many times [default: all, with --quick three].
+    #[arg(long = "stack", value_name = "STACK")]
+    pub stacks: Vec<String>,
+    /// A suite over veth pairs, one way; may be given many times [default: those of the method].
+    #[arg(long = "suite", value_name = "SUITE")]
+    pub suites: Vec<String>,
+    /// Octets of frames over veth pairs, one way, or `imix`; may be given many times [default: those of the method].
+    #[arg(long = "frame", value_name = "OCTETS")]
+    pub frames: Vec<Frame>,
+    /// An engine in memory; may be given many times [default: all that there are].
+    #[arg(long = "engine", value_name = "ENGINE")]
+    pub engines: Vec<String>,
+    #[command(flatten)]
+    pub measure: MeasureArgs,
+    #[command(flatten)]
+    pub output: OutputArgs,
+}
+
+/// Halves of `lab gateway`.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum GatewayHalf {
+    /// ESP in memory.
+    Memory,
+    /// Gateways over veth pairs.
+    Live,
 }
 
 #[derive(Debug, Args)]

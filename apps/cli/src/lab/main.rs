@@ -25,6 +25,7 @@ fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         LabCommand::Method(command) => measure::method(&command),
         LabCommand::Short(args) => measure::short(&args),
         LabCommand::Principles(args) => measure::principles(&args),
+        LabCommand::Gateway(args) => measure::gateway(&args),
         LabCommand::All(args) => measure::all(&args),
         LabCommand::Show(args) => measure::show(&args),
         LabCommand::Compare(args) => measure::compare(&args),

@@ -13,14 +13,15 @@ use ciphermill_lab::method::{METHODS, Options, Progress};
 use ciphermill_lab::rules::{Listener, Recorded, Work, machine, record};
 use ciphermill_lab::short::Short;
 use ciphermill_lab::workload::Parameters;
-use ciphermill_lab::{principles, router};
+use ciphermill_lab::{gateway, principles, router};
 use ciphermill_report::{
     Machine, Record, Section, compare as differences, html, terminal, terminal_head, terminal_warnings,
 };
 use indicatif::ProgressBar;
 
 use crate::args::{
-    AllArgs, CasesArgs, CompareArgs, MethodCommand, OutputArgs, PrinciplesArgs, RouterArgs, ShortArgs, ShowArgs,
+    AllArgs, CasesArgs, CompareArgs, GatewayArgs, GatewayHalf, MethodCommand, OutputArgs, PrinciplesArgs, RouterArgs,
+    ShortArgs, ShowArgs,
 };
 use crate::output::{self, say};
 use crate::{interrupt, records};
@@ -91,6 +92,21 @@ pub(crate) fn principles(args: &PrinciplesArgs) -> anyhow::Result<ExitCode> {
     let core = options.core;
     let work = Work { name: "principles", run: Box::new(|progress| principles::section(&own, core, progress)) };
     measure(vec![work], &options, &args.output, Arc::clone(&stop))
+}
+
+/// `ciphermill lab gateway`.
+pub(crate) fn gateway(args: &GatewayArgs) -> anyhow::Result<ExitCode> {
+    let none: &[Suite] = &[];
+    let options = args.measure.options(TIME_MS, &args.engines, none);
+    let half = args.half.map(|half| match half {
+        GatewayHalf::Memory => gateway::Half::Memory,
+        GatewayHalf::Live => gateway::Half::Live,
+    });
+    let (stacks, suites, frames) = (args.stacks.clone(), args.suites.clone(), args.frames.clone());
+    let choice = gateway::Choice { half, stacks, suites, frames };
+    choice.check()?;
+    let run = |progress: Progress<'_>| gateway::section(&options, &choice, progress);
+    measure(vec![Work { name: "gateway", run: Box::new(run) }], &options, &args.output, interrupt::watch()?)
 }
 
 /// `ciphermill lab router`.

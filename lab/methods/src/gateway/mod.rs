@@ -42,13 +42,76 @@ const ASSOCIATIONS: &[usize] = &[1, 10, 100, 1000, 10_000];
 const BURST: usize = 256;
 const BURST_3DES: usize = 2048;
 
-/// Measures.
+/// One half of the method.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Half {
+    /// ESP in memory.
+    Memory,
+    /// Gateways over veth pairs.
+    Live,
+}
+
+/// What of the method is measured. Stacks, suites and frames are those of the half over veth pairs.
+#[derive(Clone, Debug, Default)]
+pub struct Choice {
+    /// One half alone.
+    pub half: Option<Half>,
+    /// Stacks by name, of those that are defined; empty for all, in a quick run for some.
+    pub stacks: Vec<String>,
+    /// Suites, as the definitions call them.
+    pub suites: Vec<String>,
+    /// Frames.
+    pub frames: Vec<live::Frame>,
+}
+
+impl Choice {
+    /// Refuses what the definitions do not have.
+    ///
+    /// # Errors
+    /// [`LabError::Parameters`], naming what there is.
+    pub fn check(&self) -> Result<(), LabError> {
+        let definitions = live::Definitions::read()?;
+        let stacks: Vec<&str> = definitions.gateway.iter().map(|stack| stack.name.as_str()).collect();
+        let mut suites: Vec<&str> =
+            definitions.gateway.iter().flat_map(|stack| stack.suites.keys().map(String::as_str)).collect();
+        suites.sort_unstable();
+        suites.dedup();
+        for (what, asked, known) in [("stack", &self.stacks, &stacks), ("suite", &self.suites, &suites)] {
+            if let Some(unknown) = asked.iter().find(|name| !known.contains(&name.as_str())) {
+                let known = known.join(", ");
+                return Err(LabError::Parameters(format!("there is no {what} {unknown}; there are {known}")));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Measures everything.
 ///
 /// # Errors
 /// [`LabError`]: an engine that is not there, packets that did not leave.
 pub fn run(options: &Options, progress: Progress<'_>) -> Result<Section, LabError> {
+    section(options, &Choice::default(), progress)
+}
+
+/// Measures what is chosen.
+///
+/// # Errors
+/// As [`run`]; what the definitions do not have.
+pub fn section(options: &Options, choice: &Choice, progress: Progress<'_>) -> Result<Section, LabError> {
+    choice.check()?;
     let mut section = show::section();
-    let found = lineup::engines(options, &names(), &mut section)?;
+    if choice.half != Some(Half::Live) {
+        in_memory(options, &mut section, progress)?;
+    }
+    if choice.half != Some(Half::Memory) {
+        live::run(options, choice, &mut section, progress)?;
+    }
+    Ok(section)
+}
+
+fn in_memory(options: &Options, section: &mut Section, progress: Progress<'_>) -> Result<(), LabError> {
+    let found = lineup::engines(options, &names(), section)?;
     let own = found.into_iter().filter(|engine| ciphermill_engines::names().any(|name| name == engine.info().name));
     let mill =
         Mill::builder().engines(own).legacy(true).open().map_err(|error| LabError::Parameters(error.to_string()))?;
@@ -56,15 +119,13 @@ pub fn run(options: &Options, progress: Progress<'_>) -> Result<Section, LabErro
         core_affinity::set_for_current(core_affinity::CoreId { id: core });
     }
     let mut results = Results::default();
-    beside_the_peer(options, &mill, &mut results, &mut section, progress)?;
+    beside_the_peer(options, &mill, &mut results, section, progress)?;
     alone(options, &mill, &mut results, progress)?;
-    by_engine(options, &mut results, &mut section, progress)?;
+    by_engine(options, &mut results, section, progress)?;
     by_associations(options, &mill, &mut results, progress)?;
-    on_two_cores(options, &mill, &mut results, &mut section, progress)?;
-    show::fill(&mut section, &results);
-    // Engines are those of the mill in memory; over veth there are stacks, of which all take part.
-    live::run(&Options { engines: Vec::new(), ..options.clone() }, &mut section, progress)?;
-    Ok(section)
+    on_two_cores(options, &mill, &mut results, section, progress)?;
+    show::fill(section, &results);
+    Ok(())
 }
 
 /// Everything that was measured in memory.
@@ -333,6 +394,21 @@ mod tests {
                     assert_eq!(memory.lost(), 0);
                 }
             }
+        }
+    }
+
+    #[test]
+    fn what_is_not_defined_is_not_chosen() {
+        let choice = |stack: &str, suite: &str| Choice {
+            stacks: vec![stack.to_owned()],
+            suites: vec![suite.to_owned()],
+            ..Choice::default()
+        };
+        assert!(choice("ciphermill", "aes-128-gcm").check().is_ok());
+        for (stack, suite, wrong) in [("nobody", "aes-128-gcm", "stack nobody"), ("ciphermill", "rot13", "suite rot13")]
+        {
+            let error = choice(stack, suite).check().expect_err(wrong).to_string();
+            assert!(error.contains(wrong) && error.contains("there are"), "{error}");
         }
     }
 

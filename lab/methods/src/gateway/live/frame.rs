@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::net::Ipv4Addr;
+use std::str::FromStr;
 
 /// Octets of a frame that are not its packet: link header and check sequence. RFC 2544 counts them in (section 9.1).
 pub(super) const LINK_LEN: usize = 18;
@@ -9,7 +10,10 @@ pub(super) const LINK_LEN: usize = 18;
 const HEADERS_LEN: usize = 28;
 /// Octets of a stamp: as many as the shortest frame leaves.
 const STAMP_LEN: usize = 18;
-const _: () = assert!(HEADERS_LEN + STAMP_LEN + LINK_LEN == 64, "the shortest frame has room for a stamp");
+/// Octets of the shortest and the longest frame (RFC 2544, section 9.1).
+const FRAME_LEN_MIN: usize = 64;
+const FRAME_LEN_MAX: usize = 1518;
+const _: () = assert!(HEADERS_LEN + STAMP_LEN + LINK_LEN == FRAME_LEN_MIN, "the shortest frame has room for a stamp");
 
 /// What a stamp begins with.
 const MARK: [u8; 4] = *b"cmGW";
@@ -44,6 +48,20 @@ impl Frame {
     pub(super) fn packet_len_mean(&self) -> f64 {
         let pattern = self.pattern();
         pattern.iter().map(|len| len.saturating_sub(LINK_LEN)).sum::<usize>() as f64 / pattern.len() as f64
+    }
+}
+
+impl FromStr for Frame {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Frame, String> {
+        if text.eq_ignore_ascii_case("imix") {
+            return Ok(Frame::Imix);
+        }
+        let is_frame = |len: &usize| (FRAME_LEN_MIN..=FRAME_LEN_MAX).contains(len);
+        let len = text.parse().ok().filter(is_frame);
+        len.map(Frame::Octets)
+            .ok_or_else(|| format!("a frame has {FRAME_LEN_MIN} to {FRAME_LEN_MAX} octets, or is `imix`"))
     }
 }
 
@@ -166,6 +184,17 @@ mod tests {
         // (7 × 46 + 4 × 552 + 1500) / 12
         assert!((Frame::Imix.packet_len_mean() - 4030.0 / 12.0).abs() < 1e-9);
         assert_eq!(Frame::Octets(512).pattern(), [512]);
+    }
+
+    #[test]
+    fn frames_are_asked_for_by_their_octets() {
+        assert_eq!(
+            ["64", "1518", "IMIX"].map(str::parse),
+            [Ok(Frame::Octets(64)), Ok(Frame::Octets(1518)), Ok(Frame::Imix)]
+        );
+        for text in ["63", "1519", "-64", "", "mix"] {
+            assert!(text.parse::<Frame>().is_err(), "{text}");
+        }
     }
 
     #[test]

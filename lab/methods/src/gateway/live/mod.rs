@@ -30,6 +30,7 @@ pub use stack::{Definitions, Need, Stack, Step};
 pub use tester::Direction;
 
 use crate::LabError;
+use crate::gateway::Choice;
 use crate::method::{Options, Progress};
 use bench::Bench;
 use ground::Cores;
@@ -44,8 +45,8 @@ const WHAT: &str = "gateways over veth pairs";
 ///
 /// # Errors
 /// [`LabError::Interrupted`]; [`LabError::Definitions`] for a file that breaks its own rules.
-pub fn run(options: &Options, section: &mut Section, progress: Progress<'_>) -> Result<(), LabError> {
-    let plan = Plan::new(options);
+pub fn run(options: &Options, choice: &Choice, section: &mut Section, progress: Progress<'_>) -> Result<(), LabError> {
+    let plan = Plan::new(options.quick, choice);
     let lives = measure(options, &plan, section, progress)?;
     show::fill(section, &plan, &lives);
     Ok(())
@@ -118,7 +119,7 @@ fn here<'d>(
 /// The suite that a stack has in a case, if any. What has no cryptography is measured once for all suites.
 fn suite_of<'s>(stack: &'s Stack, case: &Case, lives: &[Live]) -> Option<&'s str> {
     if !stack.clear {
-        return stack.suites.get_key_value(case.suite).map(|(suite, _)| suite.as_str());
+        return stack.suites.get_key_value(&case.suite).map(|(suite, _)| suite.as_str());
     }
     let is_same =
         |live: &&Live| live.stack == stack.name && live.frame == case.frame && live.direction == case.direction;
@@ -183,7 +184,7 @@ mod tests {
     fn a_stack_is_measured_in_the_suites_that_it_has_and_a_forwarder_once() {
         let definitions = Definitions::read().expect("sound");
         let stack = |name: &str| definitions.gateway.iter().find(|stack| stack.name == name).expect("there");
-        let plan = Plan::new(&Options { quick: true, ..Options::default() });
+        let plan = Plan::new(true, &Choice::default());
         let case = plan.cases.first().expect("a case");
         assert_eq!(suite_of(stack("ciphermill"), case, &[]), Some("aes-128-gcm"));
         assert_eq!(suite_of(stack("boringtun"), case, &[]), None);
@@ -193,7 +194,7 @@ mod tests {
     #[test]
     fn without_the_program_our_own_stacks_are_missing_with_the_reason() {
         let definitions = Definitions::read().expect("sound");
-        let plan = Plan::new(&Options { quick: true, ..Options::default() });
+        let plan = Plan::new(true, &Choice::default());
         let mut section = Section::new("gateway", "Gateways", "nobody");
         let found = here(&definitions, &plan, None, &mut section);
         assert!(found.iter().all(|stack| stack.name != "ciphermill"));
@@ -209,14 +210,14 @@ mod tests {
     #[ignore = "wants root, a quiet machine and the built program: CIPHERMILL_PROGRAM=target/release/ciphermill"]
     fn a_quick_run_measures_the_forwarder_and_our_own_gateway() {
         let program = std::env::var_os("CIPHERMILL_PROGRAM").expect("CIPHERMILL_PROGRAM");
-        let engines = vec!["ciphermill".to_owned()];
-        let options = Options { quick: true, engines, program: Some(program.into()), ..Options::default() };
+        let choice = Choice { stacks: ["forwarder", "ciphermill"].map(str::to_owned).to_vec(), ..Choice::default() };
+        let options = Options { quick: true, program: Some(program.into()), ..Options::default() };
         let mut section = Section::new("gateway", "Gateways", "nobody");
         let mut progress = |what: &str| {
             eprintln!("{what}");
             Ok(())
         };
-        run(&options, &mut section, &mut progress).expect("measured");
+        run(&options, &choice, &mut section, &mut progress).expect("measured");
         section.check().expect("sound");
         eprintln!("{}", ciphermill_report_text(&section));
         for stack in ["forwarder/none", "ciphermill/aes-128-gcm"] {

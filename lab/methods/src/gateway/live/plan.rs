@@ -7,16 +7,23 @@ use ciphermill_search::mlr::Goal;
 use super::frame::Frame;
 use super::stack::Stack;
 use super::tester::Direction;
-use crate::method::Options;
+use crate::gateway::Choice;
 
 /// What every stack that has it is measured with.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub(super) struct Case {
-    pub(super) suite: &'static str,
+    pub(super) suite: String,
     pub(super) frame: Frame,
     pub(super) direction: Direction,
     /// Whether the loss at other rates is measured too.
     pub(super) has_curve: bool,
+}
+
+impl Case {
+    fn one_way(suite: &str, frame: Frame) -> Case {
+        let has_curve = suite == GCM && [Frame::Octets(64), Frame::Octets(COMMON)].contains(&frame);
+        Case { suite: suite.to_owned(), frame, direction: Direction::OneWay, has_curve }
+    }
 }
 
 /// The whole of it.
@@ -53,43 +60,35 @@ const RFC2544: [usize; 7] = [64, 128, 256, 512, 1024, 1280, 1518];
 const COMMON: usize = 1418;
 
 impl Plan {
-    pub(super) fn new(options: &Options) -> Plan {
-        if options.quick { Plan::quick(options) } else { Plan::full(options) }
+    pub(super) fn new(is_quick: bool, choice: &Choice) -> Plan {
+        let plan = if is_quick { Plan::quick() } else { Plan::full() };
+        plan.of(choice)
     }
 
-    fn quick(options: &Options) -> Plan {
+    fn quick() -> Plan {
         let trial = Duration::from_millis(300);
         let goal = |goal: Goal| Goal { width: 0.1, ..goal.shortened(trial, 1) };
-        let case = |suite| Case { suite, frame: Frame::Octets(64), direction: Direction::OneWay, has_curve: false };
-        // Stacks that are asked for may have no other suite.
-        let suites: &[&'static str] = if options.engines.is_empty() { &[GCM] } else { &[GCM, CHACHA] };
         Plan {
-            cases: suites.iter().copied().map(case).collect(),
+            cases: vec![Case { has_curve: false, ..Case::one_way(GCM, Frame::Octets(64)) }],
             trial,
             goals: [goal(Goal::ndr()), goal(Goal::pdr())],
             trials_max: 20,
             shares: SHARES,
             stream: trial,
             tries: 5,
-            stacks: match options.engines.is_empty() {
-                true => ["forwarder", "ciphermill", "strongswan-libipsec"].map(str::to_owned).to_vec(),
-                false => chosen(&options.engines),
-            },
+            stacks: ["forwarder", "ciphermill", "strongswan-libipsec"].map(str::to_owned).to_vec(),
         }
     }
 
-    fn full(options: &Options) -> Plan {
-        let one_way = |suite, frame| Case { suite, frame, direction: Direction::OneWay, has_curve: false };
-        let mut cases: Vec<Case> = RFC2544.map(|len| one_way(GCM, Frame::Octets(len))).to_vec();
-        cases.extend([one_way(GCM, Frame::Octets(COMMON)), one_way(GCM, Frame::Imix)]);
+    fn full() -> Plan {
+        let mut cases: Vec<Case> = RFC2544.map(|len| Case::one_way(GCM, Frame::Octets(len))).to_vec();
+        cases.extend([Frame::Octets(COMMON), Frame::Imix].map(|frame| Case::one_way(GCM, frame)));
         for suite in [CBC, TRIPLE, CHACHA] {
-            cases.extend([Frame::Octets(64), Frame::Octets(COMMON), Frame::Imix].map(|frame| one_way(suite, frame)));
+            let frames = [Frame::Octets(64), Frame::Octets(COMMON), Frame::Imix];
+            cases.extend(frames.map(|frame| Case::one_way(suite, frame)));
         }
-        for case in &mut cases {
-            case.has_curve = case.suite == GCM && [Frame::Octets(64), Frame::Octets(COMMON)].contains(&case.frame);
-        }
-        let both = [64, COMMON].map(|len| (GCM, Frame::Octets(len))).into_iter().chain([(GCM, Frame::Imix)]);
-        cases.extend(both.map(|(suite, frame)| Case { direction: Direction::BothWays, ..one_way(suite, frame) }));
+        let both = [Frame::Octets(64), Frame::Octets(COMMON), Frame::Imix];
+        cases.extend(both.map(|frame| Case { direction: Direction::BothWays, ..Case::one_way(GCM, frame) }));
         Plan {
             cases,
             trial: Duration::from_secs(1),
@@ -98,8 +97,24 @@ impl Plan {
             shares: SHARES,
             stream: Duration::from_secs(10),
             tries: 5,
-            stacks: chosen(&options.engines),
+            stacks: Vec::new(),
         }
+    }
+
+    /// What is asked for instead: suites and frames are measured one way, each suite with each frame.
+    fn of(mut self, choice: &Choice) -> Plan {
+        if !choice.stacks.is_empty() {
+            self.stacks.clone_from(&choice.stacks);
+        }
+        if choice.suites.is_empty() && choice.frames.is_empty() {
+            return self;
+        }
+        let or = |own: &[String]| if own.is_empty() { vec![GCM.to_owned()] } else { own.to_vec() };
+        let frames =
+            if choice.frames.is_empty() { &[Frame::Octets(64), Frame::Octets(COMMON)] } else { &*choice.frames };
+        let cases = or(&choice.suites).into_iter();
+        self.cases = cases.flat_map(|suite| frames.iter().map(move |frame| Case::one_way(&suite, *frame))).collect();
+        self
     }
 
     pub(super) fn wants(&self, stack: &Stack) -> bool {
@@ -139,15 +154,6 @@ impl Plan {
     }
 }
 
-/// The forwarder, what is called so, and our own gateway with an engine of this name.
-fn chosen(names: &[String]) -> Vec<String> {
-    if names.is_empty() {
-        return Vec::new();
-    }
-    let own = names.iter().map(|name| format!("ciphermill-{name}"));
-    own.chain(names.iter().cloned()).chain(["forwarder".to_owned()]).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -155,7 +161,7 @@ mod tests {
 
     #[test]
     fn a_full_run_has_every_frame_and_both_directions() {
-        let plan = Plan::new(&Options::default());
+        let plan = Plan::new(false, &Choice::default());
         for len in RFC2544 {
             assert!(plan.cases.iter().any(|case| case.frame == Frame::Octets(len)), "{len}");
         }
@@ -163,7 +169,7 @@ mod tests {
         assert!(plan.cases.iter().any(|case| case.direction == Direction::BothWays));
         let definitions = Definitions::read().expect("sound");
         let has = |suite: &str| definitions.gateway.iter().any(|stack| stack.suites.contains_key(suite));
-        plan.cases.iter().for_each(|case| assert!(has(case.suite), "{}", case.suite));
+        plan.cases.iter().for_each(|case| assert!(has(&case.suite), "{}", case.suite));
         definitions.gateway.iter().for_each(|stack| assert!(plan.wants(stack), "{}", stack.name));
         let told = plan.told().join(" ");
         for needle in ["trials of 1 s, 21 s", "0.5 % apart", "0.5 % (PDR)", "10, 50, 90 % of PDR", "by 2 %"] {
@@ -172,14 +178,23 @@ mod tests {
     }
 
     #[test]
-    fn a_quick_run_has_one_case_and_a_user_chooses_stacks() {
-        let quick = Plan::new(&Options { quick: true, ..Options::default() });
+    fn a_quick_run_has_one_case_and_a_user_chooses_stacks_suites_and_frames() {
+        let quick = Plan::new(true, &Choice::default());
         assert_eq!((quick.cases.len(), quick.trial), (1, Duration::from_millis(300)));
-        let chosen =
-            Plan::new(&Options { engines: vec!["lanes".to_owned(), "boringtun".to_owned()], ..Options::default() });
+        let strings = |all: [&str; 2]| all.map(str::to_owned).to_vec();
+        let frames = vec![Frame::Octets(512), Frame::Imix];
+        let choice =
+            Choice { stacks: strings(["forwarder", "boringtun"]), suites: strings([GCM, CBC]), frames, half: None };
+        let chosen = Plan::new(false, &choice);
         let definitions = Definitions::read().expect("sound");
         let names: Vec<&str> =
             definitions.gateway.iter().filter(|stack| chosen.wants(stack)).map(|stack| stack.name.as_str()).collect();
-        assert_eq!(names, ["forwarder", "ciphermill-lanes", "boringtun"]);
+        assert_eq!(names, ["forwarder", "boringtun"]);
+        let cases: Vec<_> = chosen.cases.iter().map(|case| (case.suite.as_str(), case.frame)).collect();
+        let [five, mix] = [Frame::Octets(512), Frame::Imix];
+        assert_eq!(cases, [(GCM, five), (GCM, mix), (CBC, five), (CBC, mix)]);
+        let stacks_alone =
+            Plan::new(false, &Choice { stacks: strings(["boringtun", "forwarder"]), ..Choice::default() });
+        assert_eq!(stacks_alone.cases, Plan::full().cases);
     }
 }
