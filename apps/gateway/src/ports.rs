@@ -7,6 +7,7 @@ use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::path::Path;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use ciphermill_packets::af_packet::{LinkSink, RingSource, SinkOptions, SourceOptions};
 use ciphermill_packets::filter::Filter;
@@ -16,6 +17,10 @@ use ciphermill_packets::takeover::Takeover;
 use ciphermill_packets::{PACKET_LEN_MAX, Sent, Sink, Source, memory, tun};
 
 use crate::configuration::Port;
+
+/// How long a worker looks for the next packet before it sleeps: about what sleeping and a wake take, so that guessing wrong at most doubles
+/// that.
+const SPIN: Duration = Duration::from_micros(15);
 
 /// A sink that several threads use, one at a time.
 pub type SharedSink = Arc<Mutex<Box<dyn Sink>>>;
@@ -78,7 +83,7 @@ pub fn open(port: &Port, filter: Filter, spared: &[IpAddr]) -> io::Result<Opened
         if let Err(error) = prepare_interface(name) {
             tracing::warn!(interface = name, %error, "offloads stay on: packets that are longer than the link's are dropped");
         }
-        let options = SourceOptions { filter, ..SourceOptions::default() };
+        let options = SourceOptions { filter, spin: SPIN, ..SourceOptions::default() };
         let source = RingSource::open(name, &options).map_err(named)?;
         let sink = LinkSink::open(name, &SinkOptions::default()).map_err(named)?;
         let takeover = Takeover::new(name, filter, spared)

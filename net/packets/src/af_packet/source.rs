@@ -45,7 +45,8 @@ pub struct SourceOptions {
     pub frames: usize,
     /// How the ring is laid out.
     pub layout: Layout,
-    /// How long to look at the ring before waiting for a wake: costs a processor, and saves what a wake takes.
+    /// How long to look at the ring before waiting for a wake, while packets come at such distances: it takes time from nobody, since other
+    /// programs have their turn between two looks, and saves what sleeping and a wake cost. Zero: never.
     pub spin: Duration,
     /// The group to join.
     pub fanout: Option<Fanout>,
@@ -70,6 +71,8 @@ pub struct RingSource {
     socket: OwnedFd,
     mtu: usize,
     spin: Duration,
+    /// How long the last wait took that brought a packet.
+    last_wait: Cell<Duration>,
     counters: Received,
     /// What the kernel has said of dropped packets, which it forgets when it is asked.
     no_room: Cell<u64>,
@@ -112,6 +115,7 @@ impl RingSource {
             socket,
             mtu: interface.mtu,
             spin: options.spin,
+            last_wait: Cell::new(Duration::ZERO),
             counters: Received::default(),
             no_room: Cell::new(0),
         })
@@ -119,19 +123,24 @@ impl RingSource {
 
     /// Waits until the ring has something, at most `wait`.
     fn wait(&self, wait: Duration) -> io::Result<bool> {
-        let mut left = wait;
-        if !self.spin.is_zero() && !wait.is_zero() {
-            let begin = Instant::now();
-            let spin = self.spin.min(wait);
-            while begin.elapsed() < spin {
-                if self.ring.is_ready() {
-                    return Ok(true);
-                }
-                std::hint::spin_loop();
+        let (begin, spin) = (Instant::now(), self.spin.min(wait));
+        // The last distance is the best guess at the next one: looking pays if that is about as long as sleeping takes.
+        let is_near = self.last_wait.get() <= 2 * self.spin;
+        while is_near && begin.elapsed() < spin {
+            if self.ring.is_ready() {
+                self.last_wait.set(begin.elapsed());
+                return Ok(true);
             }
-            left = wait.saturating_sub(begin.elapsed());
+            std::thread::yield_now();
         }
-        if left.is_zero() || !wait_readable(&self.socket, left)? {
+        let is_ready = self.sleep(wait.saturating_sub(begin.elapsed()))?;
+        self.last_wait.set(begin.elapsed());
+        Ok(is_ready)
+    }
+
+    /// Sleeps until the ring has something, at most `wait`.
+    fn sleep(&self, wait: Duration) -> io::Result<bool> {
+        if wait.is_zero() || !wait_readable(&self.socket, wait)? {
             return Ok(self.ring.is_ready());
         }
         if self.ring.is_ready() {

@@ -35,6 +35,8 @@ pub struct Live {
     pub frame: Frame,
     /// Which ways they went.
     pub direction: Direction,
+    /// The greatest rate that the generator has offered at constant distances, both ways together.
+    pub greatest_pps: f64,
     /// The rate without loss, both ways together.
     pub ndr: GoalResult,
     /// The rate with the plan's loss.
@@ -163,6 +165,7 @@ impl Bench<'_, '_> {
             suite: suite.to_owned(),
             frame: case.frame,
             direction: case.direction,
+            greatest_pps: max_pps,
             ndr: *ndr,
             pdr: *pdr,
             latencies,

@@ -83,7 +83,7 @@ fn measure(
                 section.lacks(named, format!("it takes packets of {max} octets at most"));
                 continue;
             }
-            match one(&definitions, stack, suite, case, plan, (&program, cores), section, &mut *progress) {
+            match one(&definitions, stack, suite, case, plan, (&program, cores), &mut *progress) {
                 Ok(live) => lives.push(live),
                 Err(LabError::Interrupted) => return Err(LabError::Interrupted),
                 Err(error) => section.lacks(named, error.to_string()),
@@ -129,7 +129,6 @@ fn suite_of<'s>(stack: &'s Stack, case: &Case, lives: &[Live]) -> Option<&'s str
     }
 }
 
-#[expect(clippy::too_many_arguments, reason = "what a case consists of, all of it used once")]
 fn one(
     definitions: &Definitions,
     stack: &Stack,
@@ -137,18 +136,11 @@ fn one(
     case: &Case,
     plan: &Plan,
     (program, cores): (&PathBuf, Cores),
-    section: &mut Section,
     progress: Progress<'_>,
 ) -> Result<Live, LabError> {
     let title = format!("{}, {suite}, {} octets, {}", stack.name, case.frame, case.direction.name());
     progress(&format!("{title}: starting"))?;
     let running = Running::start(definitions, stack, suite, program, cores)?;
-    if !running.ground.is_steered {
-        section.lacks(
-            "the kernel's work for packets on the gateways' core",
-            "this kernel has no CONFIG_RPS: a part of it is done on the generator's core, and not counted",
-        );
-    }
     let tester = Tester::open(&running.ground, case.frame, case.direction)
         .map_err(|error| LabError::Parameters(format!("the generator: {error}")))?;
     let mut bench = Bench { running, tester, plan, progress, title, reordered: 0, repeated: 0 };

@@ -79,8 +79,8 @@ impl Running {
         program: &Path,
         cores: Cores,
     ) -> Result<Running, LabError> {
-        let ground = Ground::make(&lab_name(), stack.forwards, cores)
-            .map_err(|error| failed("the network namespaces", &error))?;
+        let ground =
+            Ground::make(&lab_name(), stack.forwards).map_err(|error| failed("the network namespaces", &error))?;
         let folder = tempfile::tempdir().map_err(|error| failed("a folder for files", &error))?;
         let words = words(stack, suite, program, folder.path())?;
         let mut running = Running { programs: Vec::new(), core: cores.gateways, ground, _folder: folder };
