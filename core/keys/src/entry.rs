@@ -4,7 +4,7 @@ use core::fmt;
 use core::sync::atomic::{AtomicU64, Ordering};
 use std::sync::OnceLock;
 
-use ciphermill_contract::limits::ENGINES_MAX;
+use ciphermill_contract::limits::{ENGINES_MAX, SUITE_ORDINALS_MAX};
 use ciphermill_contract::{
     Direction, Directions, EngineKinds, Error, KeyForm, KeyMaterial, PreparedKey, Reason, Result, Suite,
 };
@@ -71,11 +71,40 @@ impl PreparedName {
     }
 }
 
+/// What an operation asks of its key's policy. Made once a batch.
+#[derive(Clone, Copy, Debug)]
+pub struct KeyAsk {
+    suite: Suite,
+    /// As [`KeyEntry::only`] has it.
+    name: u16,
+    direction: Direction,
+    usage: KeyUsage,
+    now_unix_s: u64,
+}
+
+impl KeyAsk {
+    /// To be used with `suite` in `direction` now.
+    ///
+    /// `now_unix_s` counts only for keys that expire; where [`crate::KeyTable::any_expiry`] is false zero will do.
+    pub const fn new(suite: Suite, direction: Direction, usage: KeyUsage, now_unix_s: u64) -> KeyAsk {
+        KeyAsk { suite, name: only_name(suite.ordinal()), direction, usage, now_unix_s }
+    }
+}
+
+/// A suite's ordinal as a number that is not zero.
+const fn only_name(ordinal: usize) -> u16 {
+    const { assert!(SUITE_ORDINALS_MAX < u16::MAX as usize) };
+    ordinal as u16 + 1
+}
+
 /// A key of a [`crate::KeyTable`], found under a lease.
 ///
-/// One cache line holds all that an operation needs: the flags, and the first prepared form.
+/// One cache line holds all that an operation needs: the flags, the suite of a key that has one, and the first prepared form.
 #[repr(align(64))]
 pub struct KeyEntry {
+    /// The only suite that the key may be used with, where that and the direction are all that its policy says of an operation; or
+    /// zero.
+    only: u16,
     /// Whether [`KeyEntry::check`] has anything to compare but this.
     is_restricted: bool,
     has_budget: bool,
@@ -119,7 +148,12 @@ impl KeyEntry {
             || policy.directions != Directions::BOTH
             || policy.expires_unix_s.is_some()
             || policy.engines.is_empty();
+        let only = match policy.suites.only_ordinal() {
+            Some(ordinal) if policy.expires_unix_s.is_none() && !policy.engines.is_empty() => only_name(ordinal),
+            _ => 0,
+        };
         KeyEntry {
+            only,
             is_restricted,
             is_free: !is_restricted && policy.operations_max.is_none() && policy.engines == EngineKinds::ALL,
             has_budget: policy.operations_max.is_some(),
@@ -152,7 +186,6 @@ impl KeyEntry {
     ///
     /// The rule of the policy that says no: [`Reason::KeyExpired`], [`Reason::KeySuite`], [`Reason::KeyDirection`] or
     /// [`Reason::KeyEngine`].
-    #[inline]
     pub fn check(
         &self,
         suite: Suite,
@@ -160,10 +193,22 @@ impl KeyEntry {
         usage: KeyUsage,
         now_unix_s: u64,
     ) -> Result<EngineKinds, Reason> {
-        if !self.is_restricted {
+        self.allows(&KeyAsk::new(suite, direction, usage, now_unix_s))
+    }
+
+    /// The same of what was put together once for a whole batch.
+    ///
+    /// # Errors
+    ///
+    /// As [`KeyEntry::check`].
+    #[inline]
+    pub fn allows(&self, ask: &KeyAsk) -> Result<EngineKinds, Reason> {
+        let is_only =
+            self.only == ask.name && (ask.usage != KeyUsage::Plain || self.directions.contains(ask.direction));
+        if !self.is_restricted || is_only {
             return Ok(self.engines);
         }
-        self.check_restricted(suite, direction, usage, now_unix_s)
+        self.check_restricted(ask)
     }
 
     /// Whether no rule of the policy can ever refuse an operation or an engine: any suite, direction and kind of engine,
@@ -308,19 +353,13 @@ impl KeyEntry {
         KeyMaterial { form: self.cold.form, bytes: &self.cold.bytes }
     }
 
-    fn check_restricted(
-        &self,
-        suite: Suite,
-        direction: Direction,
-        usage: KeyUsage,
-        now_unix_s: u64,
-    ) -> Result<EngineKinds, Reason> {
+    fn check_restricted(&self, ask: &KeyAsk) -> Result<EngineKinds, Reason> {
         let policy = &self.cold.policy;
-        if policy.is_expired(now_unix_s) {
+        if policy.is_expired(ask.now_unix_s) {
             Err(Reason::KeyExpired)
-        } else if !policy.suites.contains(suite) {
+        } else if !policy.suites.contains(ask.suite) {
             Err(Reason::KeySuite)
-        } else if usage == KeyUsage::Plain && !self.directions.contains(direction) {
+        } else if ask.usage == KeyUsage::Plain && !self.directions.contains(ask.direction) {
             Err(Reason::KeyDirection)
         } else if self.engines.is_empty() {
             Err(Reason::KeyEngine)
@@ -434,6 +473,34 @@ mod tests {
         assert_eq!(nowhere.check(cbc, Direction::Encrypt, KeyUsage::Plain, 0), Err(Reason::KeyEngine));
         let nothing = entry(KeyPolicy::default().suites(SuiteSet::none()));
         assert_eq!(nothing.check(cbc, Direction::Encrypt, KeyUsage::Plain, 0), Err(Reason::KeySuite));
+    }
+
+    #[test]
+    fn a_key_for_one_suite_is_checked_as_its_policy_says() {
+        let suites: Vec<Suite> = Suite::all().collect();
+        for own in suites.iter().step_by(17) {
+            for directions in [Directions::BOTH, Directions::ENCRYPT, Directions::DECRYPT, Directions::NONE] {
+                let entry = entry(KeyPolicy::only(*own).directions(directions));
+                for suite in &suites {
+                    for direction in [Direction::Encrypt, Direction::Decrypt] {
+                        let expected = match suite == own {
+                            false => Err(Reason::KeySuite),
+                            true if !directions.contains(direction) => Err(Reason::KeyDirection),
+                            true => Ok(EngineKinds::ALL),
+                        };
+                        let ask = |usage| entry.allows(&KeyAsk::new(*suite, direction, usage, 0));
+                        assert_eq!(ask(KeyUsage::Plain), expected, "{own} asked for {suite}, {direction}");
+                        let inside = if suite == own { Ok(EngineKinds::ALL) } else { Err(Reason::KeySuite) };
+                        assert_eq!(ask(KeyUsage::Transform), inside, "{own} asked for {suite} within a transform");
+                    }
+                }
+            }
+        }
+        let radix = |radix| {
+            Suite::Fpe(ciphermill_contract::suite::Ff1 { size: ciphermill_contract::suite::AesSize::Aes128, radix })
+        };
+        let entry = entry(KeyPolicy::only(radix(10)));
+        assert!(entry.check(radix(36), Direction::Encrypt, KeyUsage::Plain, 0).is_ok(), "a radix does not count");
     }
 
     #[test]

@@ -208,13 +208,19 @@ impl SuiteSet {
     /// Whether `suite` is in.
     #[inline]
     pub fn contains(&self, suite: Suite) -> bool {
-        match &self.0 {
-            None => true,
-            Some(bits) => {
-                let ordinal = suite.ordinal();
-                bits[ordinal / 64] & (1 << (ordinal % 64)) != 0
-            }
-        }
+        self.has_ordinal(suite.ordinal())
+    }
+
+    /// The ordinal of the only suite that is in; none where there are more, or none.
+    pub(crate) fn only_ordinal(&self) -> Option<usize> {
+        let mut ordinals = (0..SUITE_ORDINALS_MAX).filter(|ordinal| self.has_ordinal(*ordinal));
+        let first = ordinals.next()?;
+        ordinals.next().is_none().then_some(first)
+    }
+
+    #[inline]
+    fn has_ordinal(&self, ordinal: usize) -> bool {
+        self.0.as_ref().is_none_or(|bits| bits[ordinal / 64] & (1 << (ordinal % 64)) != 0)
     }
 
     /// The listed suites that are in.

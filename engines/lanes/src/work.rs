@@ -639,6 +639,14 @@ impl<'a> Work<'a> {
         }
     }
 
+    /// The state of the key of an operation that is taken later, for whoever fetches of it what he will need; none where all operations have
+    /// one key, or there is no such operation.
+    #[inline(always)]
+    pub(crate) fn state_later<T: Any>(&self, index: usize) -> Option<&'a T> {
+        let key = self.keys.all.get(index).filter(|_| self.keys.mask != 0);
+        (*key?)?.state_for(self.keys.name)
+    }
+
     /// As [`Work::take`], for whoever asks for an operation's places by its index: index and key.
     pub(crate) fn take_keyed<T: Any>(&mut self, next: &mut usize) -> Option<(usize, &'a T)> {
         while *next < self.len() {

@@ -12,7 +12,7 @@ use ciphermill_contract::error::FaultKind;
 use ciphermill_contract::{
     Batch, CheckedColumns, ColumnBatch, ColumnStatus, EngineKinds, Error, KeyId, PreparedKey, Result,
 };
-use ciphermill_keys::{KeyEntry, KeyLease, KeyUsage, now_unix_s};
+use ciphermill_keys::{KeyAsk, KeyEntry, KeyLease, KeyUsage, now_unix_s};
 use ciphermill_router::Route;
 use zeroize::Zeroizing;
 
@@ -128,11 +128,11 @@ fn ready_keys<'l>(
     let Some(lease) = lease else {
         return Some(if is_isolated { Keys::Pinned(Pins::of(None, [].into_iter())) } else { Keys::None });
     };
-    let now_unix_s = if keys.any_expiry() { now_unix_s() } else { 0 };
+    let ask = KeyAsk::new(suite, direction, run.bounds.usage, if keys.any_expiry() { now_unix_s() } else { 0 });
     let entry_of = |key: KeyId| -> Option<&'l KeyEntry> {
         let entry = lease.entry(key)?;
         if !entry.is_free() {
-            let own_kinds = entry.check(suite, direction, run.bounds.usage, now_unix_s).ok()?;
+            let own_kinds = entry.allows(&ask).ok()?;
             if own_kinds.intersect(plan_kinds) != plan_kinds || entry.has_budget() {
                 return None;
             }

@@ -1,7 +1,7 @@
 //! The keys of a batch: found in the key table, asked for their policy, kept until the batch is through.
 
 use ciphermill_contract::{CheckedBatch, EngineKinds, OpStatus, Reason};
-use ciphermill_keys::{KeyEntry, KeyLease, now_unix_s};
+use ciphermill_keys::{KeyAsk, KeyEntry, KeyLease, now_unix_s};
 
 use super::batch_run::BatchRun;
 use super::prepare::Entries;
@@ -18,13 +18,12 @@ pub(super) fn lease_keys<'l>(
 ) -> Option<EngineKinds> {
     let (suite, direction) = (batch.suite(), batch.direction());
     let now_unix_s = if run.runner.state.keys.any_expiry() { now_unix_s() } else { 0 };
+    let ask = KeyAsk::new(suite, direction, run.bounds.usage, now_unix_s);
     let mut kinds = Some(plan_kinds);
     for index in 0..batch.len() {
         let found = match lease.entry(batch.ops()[index].key) {
             None => Err(Reason::KeyUnknown),
-            Some(entry) => {
-                entry.check(suite, direction, run.bounds.usage, now_unix_s).map(|own_kinds| (entry, own_kinds))
-            }
+            Some(entry) => entry.allows(&ask).map(|own_kinds| (entry, own_kinds)),
         };
         let found = found.and_then(|(entry, own_kinds)| {
             if own_kinds.intersect(plan_kinds).is_empty() {

@@ -30,7 +30,7 @@ use ciphermill_contract::error::{Fault, FaultKind, Refusal};
 use ciphermill_contract::{
     Batch, CheckedBatch, EngineKinds, Error, KeyId, OpStatus, OwnedBatch, PreparedKey, Reason, Result, Suite,
 };
-use ciphermill_keys::{KeyEntry, KeyLease, now_unix_s};
+use ciphermill_keys::{KeyAsk, KeyEntry, KeyLease, now_unix_s};
 use ciphermill_router::{Route, size_class};
 
 use self::batch_run::{BatchRun, Bounds};
@@ -154,7 +154,7 @@ fn run_unrestricted(
         return Ok(None);
     }
     let (suite, direction, keys) = (batch.suite(), batch.direction(), &run.runner.state.keys);
-    let now_unix_s = if keys.any_expiry() { now_unix_s() } else { 0 };
+    let ask = KeyAsk::new(suite, direction, run.bounds.usage, if keys.any_expiry() { now_unix_s() } else { 0 });
     let mut preparer = Preparer::new(slot, run.trust(), suite);
     let mut prepared = Prepared::from_elem(None, batch.len());
     let mut lacking: Vec<(usize, &KeyEntry)> = Vec::new();
@@ -167,7 +167,7 @@ fn run_unrestricted(
         }
         let Some(entry) = lease.entry(op.key) else { return Ok(None) };
         if !entry.is_free() {
-            let Ok(own_kinds) = entry.check(suite, direction, run.bounds.usage, now_unix_s) else { return Ok(None) };
+            let Ok(own_kinds) = entry.allows(&ask) else { return Ok(None) };
             if own_kinds.intersect(plan_kinds) != plan_kinds || entry.has_budget() {
                 return Ok(None);
             }

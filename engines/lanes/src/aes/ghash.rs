@@ -16,6 +16,7 @@ use core::arch::x86_64::*;
 use zeroize::{Zeroize, ZeroizeOnDrop};
 
 use super::isa::{AesKernel, Blocks, Isa, aes_kernels};
+use crate::processor::{For, prefetch};
 
 /// Powers, side by side: what one run of [`weigh`] can take in blocks.
 const POWERS: usize = 4 * BULK_VECTORS;
@@ -64,6 +65,18 @@ impl HashKey {
         let mut key = HashKey { low: [[0; 16]; TABLE], high: [[0; 16]; TABLE] };
         key.fill(isa, h);
         core::mem::ManuallyDrop::new(key)
+    }
+
+    /// Fetches the powers that a chunk of `n` blocks weighs.
+    #[inline(always)]
+    pub(crate) fn fetch(&self, n: usize) {
+        let (first, len) = (POWERS - n.min(POWERS), 16 * n.min(POWERS));
+        for table in [&self.low, &self.high] {
+            let first = table.as_ptr().wrapping_add(first).cast::<u8>();
+            for at in (0..=len).step_by(64) {
+                prefetch(first.wrapping_add(at), For::Reading);
+            }
+        }
     }
 
     /// Forgets the powers, a block at a time.

@@ -26,6 +26,7 @@ use super::ghash::{self, HashKey};
 use super::isa::{AesKernel, Blocks, Isa, aes_kernels};
 use super::schedule::Schedule;
 
+use crate::processor::{For, prefetch};
 use crate::work::{Beside, Item, Scratch, Work};
 use short::Begun;
 
@@ -41,6 +42,10 @@ const SHORT_AAD: usize = 16;
 /// before it whose vector, bytes left out included, overlaps its own, as those of neighbours do.
 const AHEAD: usize = 8;
 
+/// How many operations ahead a key is fetched: the time of so many is what the third-level cache takes, and more would be no use to keys in
+/// the second.
+const KEY_AHEAD: usize = 6;
+
 /// Vectors of four blocks of a message that is begun early.
 const EARLY: usize = 2;
 
@@ -49,6 +54,18 @@ const EARLY: usize = 2;
 struct GcmKey {
     schedule: Schedule,
     hash: HashKey,
+}
+
+impl GcmKey {
+    /// Fetches what a message of so many slots needs of the key.
+    #[inline(always)]
+    fn fetch<const R: usize>(&self, slots: usize) {
+        let schedule = core::ptr::from_ref(&self.schedule).cast::<u8>();
+        for line in 0..(16 * (R + 1)).div_ceil(64) {
+            prefetch(schedule.wrapping_add(64 * line), For::Reading);
+        }
+        self.hash.fetch(slots);
+    }
 }
 
 /// One operation, read out of its cache line.
@@ -148,6 +165,10 @@ fn run_on<I: Isa, const R: usize, const ENCRYPT: bool>(isa: I, work: &mut Work<'
         // SAFETY: taken with this type; the batch is still borrowed.
         let (key, message, op) = (unsafe { item.key::<GcmKey>() }, Message::new(work, &item), item.op as usize);
         let slots = message.len.div_ceil(16) + 2;
+        if let Some(later) = work.state_later::<GcmKey>(op + KEY_AHEAD) {
+            // Neighbours mostly have about as many.
+            later.fetch::<R>(slots);
+        }
         // SAFETY: the batch's check is what a message promises.
         unsafe {
             if I::LEN == 4 && slots <= EARLY * I::LEN && message.aad_len <= SHORT_AAD {
