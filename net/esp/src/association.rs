@@ -3,6 +3,7 @@
 use core::fmt;
 use core::net::IpAddr;
 use core::time::Duration;
+use std::sync::Arc;
 
 use ciphermill_contract::KeyId;
 use zeroize::Zeroizing;
@@ -140,19 +141,62 @@ pub(crate) struct Common {
     pub(crate) icv_len: u8,
     pub(crate) alignment: u8,
     pub(crate) has_udp: bool,
-    pub(crate) meter: Meter,
     pub(crate) parameters: Box<Parameters>,
 }
 
-/// An association that packets leave by.
+/// An association that packets leave by: what changes with each packet, under the lock that the associations are under.
 pub(crate) struct Outbound {
     pub(crate) last: u64,
     pub(crate) last_max: u64,
-    pub(crate) outer: OuterHeader,
+    pub(crate) meter: Meter,
     /// Bytes of the longest inner packet that fits the path.
     pub(crate) inner_max: u16,
     pub(crate) pad_to: u16,
-    pub(crate) common: Common,
+    /// Bytes that trailer and ICV have at most.
+    pub(crate) tail_max: u16,
+    pub(crate) shape: Arc<Shape>,
+    pub(crate) common: Box<Common>,
+}
+
+// With thousands of associations each line of the cache is fetched anew for a packet: two with the place's own words.
+const _: () = assert!(size_of::<Outbound>() <= 2 * 64 - 8);
+
+/// What stands around the packets of an association, the same as long as that is there. Bursts keep it, so that one core lays packets out while
+/// another gives numbers to the next ones.
+pub(crate) struct Shape {
+    pub(crate) outer: OuterHeader,
+    pub(crate) keys: [KeyId; 2],
+    pub(crate) spi: [u8; 4],
+    pub(crate) salt: Zeroizing<[u8; 4]>,
+    /// Which columns its packets go into, and from where on of a packet.
+    pub(crate) group: u16,
+    pub(crate) lead: u8,
+    pub(crate) salt_len: u8,
+    pub(crate) iv_len: u8,
+    pub(crate) icv_len: u8,
+    pub(crate) alignment: u8,
+    pub(crate) is_extended: bool,
+    /// Whether the IV is the packet's number.
+    pub(crate) counts_ivs: bool,
+}
+
+impl Shape {
+    pub(crate) fn new(outer: OuterHeader, common: &Common) -> Shape {
+        Shape {
+            outer,
+            keys: common.keys,
+            spi: common.spi,
+            salt: common.salt.clone(),
+            group: common.group,
+            lead: common.kind.lead() as u8,
+            salt_len: common.salt_len,
+            iv_len: common.iv_len,
+            icv_len: common.icv_len,
+            alignment: common.alignment,
+            is_extended: common.kind.is_extended,
+            counts_ivs: !common.kind.draws_ivs() && common.iv_len > 0,
+        }
+    }
 }
 
 /// An association that packets come by.
@@ -162,6 +206,7 @@ pub(crate) struct Inbound {
     pub(crate) allowed: Option<(u64, Flow)>,
     /// Whether the peer has been seen at another place than the parameters say.
     pub(crate) has_moved: bool,
+    pub(crate) meter: Meter,
     pub(crate) common: Common,
 }
 
@@ -175,66 +220,78 @@ pub(crate) enum Life {
     Over,
     /// It has been over before.
     Past,
+    /// It has no more numbers.
+    UsedUp,
 }
 
-/// What went through, and what may.
+/// What went through, and what may. Times are nanoseconds of the packets' clock, which lasts for centuries.
 #[derive(Clone, Debug)]
 pub(crate) struct Meter {
     packets: u64,
     bytes: u64,
-    last_used: Option<Duration>,
+    /// [`NEVER`] before the first packet.
+    last_used_ns: u64,
     /// The next bounds that are met.
-    packets_bound: u64,
-    bytes_bound: u64,
-    time_bound: Duration,
+    next: Bounds,
+    hard: Bounds,
     is_ending: bool,
     is_over: bool,
-    hard: Bounds,
 }
 
+/// A time that does not come.
+const NEVER: u64 = u64::MAX;
+
 #[derive(Clone, Copy, Debug)]
-struct Bounds(u64, u64, Duration);
+struct Bounds {
+    packets: u64,
+    bytes: u64,
+    time_ns: u64,
+}
 
 impl Bounds {
     fn of(lifetime: &Lifetime, now: Duration) -> Bounds {
-        let time = lifetime.after.map_or(Duration::MAX, |after| now.saturating_add(after));
-        Bounds(lifetime.packets.unwrap_or(u64::MAX), lifetime.bytes.unwrap_or(u64::MAX), time)
+        let time_ns = lifetime.after.map_or(NEVER, |after| nanoseconds(now.saturating_add(after)));
+        Bounds { packets: lifetime.packets.unwrap_or(u64::MAX), bytes: lifetime.bytes.unwrap_or(u64::MAX), time_ns }
     }
+
+    fn nearer(self, other: Bounds) -> Bounds {
+        Bounds {
+            packets: self.packets.min(other.packets),
+            bytes: self.bytes.min(other.bytes),
+            time_ns: self.time_ns.min(other.time_ns),
+        }
+    }
+}
+
+/// A time as packets are told it.
+pub(crate) fn nanoseconds(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(NEVER)
 }
 
 impl Meter {
     pub(crate) fn new(lifetimes: &Lifetimes, now: Duration) -> Meter {
         let (soft, hard) = (Bounds::of(&lifetimes.soft, now), Bounds::of(&lifetimes.hard, now));
-        Meter {
-            packets: 0,
-            bytes: 0,
-            last_used: None,
-            packets_bound: soft.0.min(hard.0),
-            bytes_bound: soft.1.min(hard.1),
-            time_bound: soft.2.min(hard.2),
-            is_ending: false,
-            is_over: false,
-            hard,
-        }
+        let next = soft.nearer(hard);
+        Meter { packets: 0, bytes: 0, last_used_ns: NEVER, next, hard, is_ending: false, is_over: false }
     }
 
     /// Counts a packet of so many bytes, unless the association's life is over with it.
     #[inline]
-    pub(crate) fn take(&mut self, len: usize, now: Duration) -> Life {
+    pub(crate) fn take(&mut self, len: usize, now_ns: u64) -> Life {
         let (packets, bytes) = (self.packets + 1, self.bytes + len as u64);
-        let is_good = packets <= self.packets_bound && bytes <= self.bytes_bound && now < self.time_bound;
-        let life = if is_good { Life::Good } else { self.bound(packets, bytes, now) };
+        let is_good = packets <= self.next.packets && bytes <= self.next.bytes && now_ns < self.next.time_ns;
+        let life = if is_good { Life::Good } else { self.bound(packets, bytes, now_ns) };
         if matches!(life, Life::Good | Life::Ending) {
-            (self.packets, self.bytes, self.last_used) = (packets, bytes, Some(now));
+            (self.packets, self.bytes, self.last_used_ns) = (packets, bytes, now_ns);
         }
         life
     }
 
     #[cold]
-    fn bound(&mut self, packets: u64, bytes: u64, now: Duration) -> Life {
+    fn bound(&mut self, packets: u64, bytes: u64, now_ns: u64) -> Life {
         let hard = self.hard;
-        (self.packets_bound, self.bytes_bound, self.time_bound) = (hard.0, hard.1, hard.2);
-        if packets > hard.0 || bytes > hard.1 || now >= hard.2 {
+        self.next = hard;
+        if packets > hard.packets || bytes > hard.bytes || now_ns >= hard.time_ns {
             return if core::mem::replace(&mut self.is_over, true) { Life::Past } else { Life::Over };
         }
         if core::mem::replace(&mut self.is_ending, true) { Life::Good } else { Life::Ending }
@@ -243,16 +300,18 @@ impl Meter {
     /// Reads what a packet needs.
     #[inline(always)]
     pub(crate) fn touch(&self) -> u64 {
-        self.packets ^ self.bytes_bound
+        self.packets ^ self.next.time_ns
     }
 
     /// What time alone does to it, while no packets come.
     pub(crate) fn passes(&mut self, now: Duration) -> Life {
-        if now < self.time_bound { Life::Good } else { self.bound(self.packets, self.bytes, now) }
+        let now_ns = nanoseconds(now);
+        if now_ns < self.next.time_ns { Life::Good } else { self.bound(self.packets, self.bytes, now_ns) }
     }
 
     pub(crate) fn usage(&self) -> Usage {
-        Usage { packets: self.packets, bytes: self.bytes, last_used: self.last_used }
+        let last_used = (self.last_used_ns != NEVER).then(|| Duration::from_nanos(self.last_used_ns));
+        Usage { packets: self.packets, bytes: self.bytes, last_used }
     }
 }
 
@@ -268,7 +327,7 @@ mod tests {
     fn the_soft_bound_is_told_once_and_behind_the_hard_one_nothing_is_counted() {
         let packets = |packets| Lifetime { packets: Some(packets), ..Lifetime::default() };
         let mut meter = meter(packets(2), packets(4));
-        let lives: Vec<Life> = (0..6).map(|_| meter.take(100, Duration::from_secs(11))).collect();
+        let lives: Vec<Life> = (0..6).map(|_| meter.take(100, 11_000_000_000)).collect();
         assert_eq!(lives, [Life::Good, Life::Good, Life::Ending, Life::Good, Life::Over, Life::Past]);
         assert_eq!((meter.usage().packets, meter.usage().bytes), (4, 400));
     }
@@ -277,7 +336,7 @@ mod tests {
     fn bytes_count_whole_packets_and_time_counts_from_the_start() {
         let bytes = Lifetime { bytes: Some(150), ..Lifetime::default() };
         let mut by_bytes = meter(Lifetime::default(), bytes);
-        assert_eq!([100, 51, 50].map(|len| by_bytes.take(len, Duration::ZERO)), [Life::Good, Life::Over, Life::Good]);
+        assert_eq!([100, 51, 50].map(|len| by_bytes.take(len, 0)), [Life::Good, Life::Over, Life::Good]);
         let after = |secs| Lifetime { after: Some(Duration::from_secs(secs)), ..Lifetime::default() };
         let mut by_time = meter(after(5), after(7));
         let at = [14, 15, 16, 17, 18].map(|secs| by_time.passes(Duration::from_secs(secs)));

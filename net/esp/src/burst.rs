@@ -1,17 +1,21 @@
 //! The buffer that packets lie in while they are worked on.
 
 use core::time::Duration;
+use std::sync::Arc;
 
 use ciphermill::Session;
 use ciphermill_contract::Direction;
 use zeroize::Zeroize;
 
+use crate::association::{Shape, nanoseconds};
 use crate::columns::{Group, GroupKind};
 use crate::error::CryptError;
-use crate::ip::Flow;
 use crate::limits::{BURST_BYTES_MAX, BURST_PACKETS_MAX, HEAD_ROOM, PACKET_LEN_MAX, TAIL_ROOM};
 use crate::policy::Action;
 use crate::slots::SaId;
+
+/// Packets of one association that follow each other, on the average, from which on it pays to keep what they have in common.
+const RUN_LEN_MIN: usize = 8;
 
 /// Packets begin at multiples of a line of the cache, behind their room.
 const LINE: usize = 64;
@@ -27,6 +31,14 @@ pub struct Burst {
     packets_max: usize,
     pub(crate) packets: Vec<Packet>,
     pub(crate) groups: Vec<Group>,
+    /// What stands around packets that leave: of each association whose packets follow each other, once.
+    pub(crate) shapes: Vec<(SaId, Arc<Shape>)>,
+    /// How often the next packet was of another association.
+    runs: usize,
+    last_id: Option<SaId>,
+    /// Whether packets are laid out after the lock is given back. Decided by the burst before: keeping the shapes of many associations takes
+    /// longer than laying packets out.
+    pub(crate) is_laid_out_later: bool,
     pub(crate) direction: Direction,
     /// What was found for each packet, where that was looked up beforehand.
     pub(crate) found: Vec<Found>,
@@ -34,14 +46,17 @@ pub struct Burst {
     pub(crate) answers: Vec<u8>,
     pub(crate) answer_spans: Vec<[u32; 2]>,
     pub(crate) now: Duration,
+    /// The same as associations' bounds have it.
+    pub(crate) now_ns: u64,
 }
 
 /// What policy says of a packet, and the association for it if there is one.
 #[derive(Clone, Copy)]
 pub(crate) struct Found {
-    pub(crate) flow: Flow,
     pub(crate) action: Option<Action>,
     pub(crate) id: Option<SaId>,
+    /// Bytes that the packet says it has; zero of what is none.
+    pub(crate) len: u16,
 }
 
 /// A packet of a burst.
@@ -55,8 +70,11 @@ pub(crate) struct Packet {
     pub(crate) place: Place,
     pub(crate) id: SaId,
     pub(crate) number: u64,
-    /// Bytes of what is within, for counting what leaves.
+    /// What stands around a packet that leaves: the number of the burst's shape.
+    pub(crate) shape: u32,
+    /// Bytes of what is within, for counting what leaves, and how many they are made to look.
     pub(crate) inner_len: u16,
+    pub(crate) shown_len: u16,
 }
 
 /// What becomes of a packet.
@@ -68,6 +86,8 @@ pub(crate) enum Place {
     Dummy,
     /// A part of a packet, for the association that was found for the whole.
     Part,
+    /// It has its number, and this next header, and nothing stands around it yet.
+    Numbered(u8),
     /// A set of columns, and the number within it.
     Column(ColumnPlace),
     /// It leaves as it is.
@@ -108,19 +128,27 @@ impl Burst {
             packets_max,
             packets: Vec::with_capacity(packets_max),
             groups: Vec::new(),
+            shapes: Vec::new(),
+            runs: 0,
+            last_id: None,
+            is_laid_out_later: true,
             direction: Direction::Encrypt,
             found: Vec::new(),
             leaving: Vec::with_capacity(packets_max),
             answers: Vec::new(),
             answer_spans: Vec::new(),
             now: Duration::ZERO,
+            now_ns: 0,
         }
     }
 
     /// Empties it for the next packets.
     pub fn clear(&mut self) {
         self.fill = 0;
+        self.is_laid_out_later = RUN_LEN_MIN * self.runs <= self.packets.len();
+        (self.runs, self.last_id) = (0, None);
         self.packets.clear();
+        self.shapes.clear();
         self.leaving.clear();
         self.answers.clear();
         self.answer_spans.clear();
@@ -184,10 +212,27 @@ impl Burst {
         self.tail_room
     }
 
+    /// Counts an association's packet.
+    #[inline(always)]
+    pub(crate) fn count_run(&mut self, id: SaId) {
+        if self.last_id != Some(id) {
+            (self.last_id, self.runs) = (Some(id), self.runs + 1);
+        }
+    }
+
+    /// Keeps an association's shape for laying packets out later; the burst's number for it.
+    #[inline(always)]
+    pub(crate) fn keep_shape(&mut self, id: SaId, shape: &Arc<Shape>) -> u32 {
+        if self.shapes.last().is_none_or(|(last, _)| *last != id) {
+            self.shapes.push((id, Arc::clone(shape)));
+        }
+        (self.shapes.len() - 1) as u32
+    }
+
     /// Starts a direction with these sets of columns.
     pub(crate) fn begin(&mut self, direction: Direction, kinds: &[GroupKind], now: Duration) {
         self.direction = direction;
-        self.now = now;
+        (self.now, self.now_ns) = (now, nanoseconds(now));
         // A burst may go through one pair of tunnels and then another, whose kinds stand in another order.
         let same = self.groups.iter().zip(kinds).take_while(|(group, kind)| group.kind() == **kind).count();
         if same < self.groups.len() && same < kinds.len() {
@@ -197,11 +242,12 @@ impl Burst {
         self.groups.extend(kinds[have..].iter().map(|kind| Group::new(*kind)));
     }
 
-    /// Encrypts and authenticates, or verifies and decrypts, what [`crate::Tunnels`] has laid out.
+    /// Encrypts and authenticates, or verifies and decrypts, what [`crate::Tunnels`] has looked at. Nobody else waits meanwhile.
     ///
     /// # Errors
     /// The first one, if a mill did not run a set of columns; the others are run nevertheless.
     pub fn crypt(&mut self, session: &mut Session) -> Result<(), CryptError> {
+        self.lay_out();
         let mut all = Ok(());
         for group in &mut self.groups {
             all = all.and(group.run(session, &mut self.data, self.direction));
@@ -223,6 +269,12 @@ impl Burst {
 }
 
 impl Packet {
+    /// Its bytes.
+    #[inline(always)]
+    pub(crate) fn octets<'d>(&self, data: &'d [u8]) -> &'d [u8] {
+        &data[self.start as usize..self.end as usize]
+    }
+
     fn new(start: usize, len: usize) -> Packet {
         Packet {
             start: start as u32,
@@ -231,7 +283,9 @@ impl Packet {
             place: Place::New,
             id: SaId { slot: 0, generation: 0 },
             number: 0,
+            shape: 0,
             inner_len: 0,
+            shown_len: 0,
         }
     }
 }

@@ -135,14 +135,31 @@ impl Group {
     /// Adds a packet; returns its number.
     #[inline(always)]
     pub(crate) fn push(&mut self, span: [u32; 2], keys: [KeyId; 2], nonce: u128, head: u128) -> u32 {
+        self.push_keys(keys, 1);
+        self.push_packet(span, nonce, head)
+    }
+
+    /// Adds a packet whose keys [`Group::push_keys`] is told besides.
+    #[inline(always)]
+    pub(crate) fn push_packet(&mut self, span: [u32; 2], nonce: u128, head: u128) -> u32 {
         let index = self.spans.len();
-        self.has_one_key &= self.keys.first().is_none_or(|first| *first == keys);
         self.spans.push(span);
-        self.keys.push(keys);
         self.nonces.extend_from_slice(&nonce.to_le_bytes()[..NONCE_LEN]);
         self.heads.extend_from_slice(&head.to_le_bytes()[..HEAD_LEN]);
-        self.statuses.push(ColumnStatus::PENDING);
         index as u32
+    }
+
+    /// The keys of so many packets.
+    #[inline(always)]
+    pub(crate) fn push_keys(&mut self, keys: [KeyId; 2], count: usize) {
+        self.has_one_key &= self.keys.first().is_none_or(|first| *first == keys);
+        if count == 1 {
+            self.keys.push(keys);
+            self.statuses.push(ColumnStatus::PENDING);
+        } else {
+            self.keys.extend(core::iter::repeat_n(keys, count));
+            self.statuses.extend(core::iter::repeat_n(ColumnStatus::PENDING, count));
+        }
     }
 
     #[inline]

@@ -4,7 +4,7 @@ use core::time::Duration;
 
 use ciphermill_contract::Direction;
 
-use crate::association::{Inbound, Life};
+use crate::association::Inbound;
 use crate::burst::{Burst, Packet, Place};
 use crate::counters::Drop;
 use crate::icmp::Problem;
@@ -14,7 +14,7 @@ use crate::outbound::{head_of, nonce_of};
 use crate::outer::decapsulated;
 use crate::policy::{Action, Policies};
 use crate::replay::Verdict;
-use crate::tunnels::{Event, Tunnels, is_elsewhere, tell};
+use crate::tunnels::{Event, Tunnels, goes_on, is_elsewhere, tell};
 
 /// What came in a packet.
 enum Came {
@@ -150,15 +150,7 @@ impl Tunnels {
         }
         let (span, version) = one.payload(&burst.data, &packet)?;
         let len = if version == 0 { 0 } else { (span[1] - span[0]) as usize };
-        match one.common.meter.take(len, burst.now) {
-            Life::Good => {}
-            Life::Ending => tell(&mut self.events, &mut self.received, Event::Ending(packet.id)),
-            Life::Over => {
-                tell(&mut self.events, &mut self.received, Event::Over(packet.id));
-                return Err(Drop::Expired);
-            }
-            Life::Past => return Err(Drop::Expired),
-        }
+        goes_on(packet.id, one.meter.take(len, burst.now_ns), &mut self.events, &mut self.received)?;
         if version == 0 {
             self.follow(burst, packet);
             return Ok(None);

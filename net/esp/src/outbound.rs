@@ -4,7 +4,7 @@ use core::time::Duration;
 
 use ciphermill_contract::Direction;
 
-use crate::association::{Life, Outbound};
+use crate::association::{Life, Outbound, Shape};
 use crate::burst::{Burst, Found, Packet, Place};
 use crate::columns::Group;
 use crate::counters::Drop;
@@ -15,7 +15,7 @@ use crate::limits::{ESP_LEN, IPV6_LEN, PACKET_LEN_MAX, UDP_LEN};
 use crate::outer::write_udp_checksum;
 use crate::policy::Action;
 use crate::slots::SaId;
-use crate::tunnels::{Event, Tunnels, tell};
+use crate::tunnels::{Event, Tunnels, goes_on, tell};
 
 /// Associations from which on they are looked for in a pass of its own: what is looked up for one packet then is on its way from memory while others
 /// are looked up. With few, everything is in the nearest cache.
@@ -25,21 +25,41 @@ const LOOKED_UP_FROM: usize = 64;
 const PADDING: [u8; 16] = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16];
 
 impl Tunnels {
-    /// Looks at packets that are to leave, and lays out those that are protected. `now` is a clock that never goes back, the same for
+    /// Looks at packets that are to leave, and gives numbers to those that are protected. `now` is a clock that never goes back, the same for
     /// associations.
     pub fn begin_outbound(&mut self, burst: &mut Burst, now: Duration) {
         burst.begin(Direction::Encrypt, &self.kinds, now);
-        self.look_up(burst);
-        // No packet has this flow.
-        let mut last = Found { flow: Header::NONE.flow, action: None, id: None };
+        burst.found.clear();
+        if self.outbound.len() >= LOOKED_UP_FROM {
+            self.look_up(burst);
+        }
+        if burst.is_laid_out_later { self.begin_all::<true>(burst) } else { self.begin_all::<false>(burst) }
+    }
+
+    /// `LATER`: packets are laid out when the burst is run, while others have the lock.
+    fn begin_all<const LATER: bool>(&mut self, burst: &mut Burst) {
+        let mut last = Last::NONE;
         let mut at = 0;
         // Fragments come behind the packets that were pushed.
         while at < burst.packets.len() {
             let packet = burst.packets[at];
             self.sent.packets += 1;
             let place = match packet.place {
-                Place::Dummy => self.begin_dummy(burst, at, packet),
-                _ => self.begin_packet(burst, at, packet, &mut last),
+                Place::Dummy => self.begin_dummy::<LATER>(burst, at, packet),
+                Place::Part => {
+                    // Parts show no ports, and policies would not know them again.
+                    let len = (packet.end - packet.start) as u16;
+                    self.begin_packet::<LATER>(
+                        burst,
+                        at,
+                        Found { action: Some(Action::Protect(0)), id: Some(packet.id), len },
+                    )
+                }
+                _ => {
+                    let found = burst.found.get(at).copied();
+                    let found = found.unwrap_or_else(|| self.find(packet.octets(&burst.data), &mut last));
+                    self.begin_packet::<LATER>(burst, at, found)
+                }
             };
             let place = place.unwrap_or_else(|reason| {
                 self.sent.drop(reason);
@@ -52,100 +72,81 @@ impl Tunnels {
 
     /// Finds the associations of a burst's packets, and touches what will be needed of each.
     fn look_up(&self, burst: &mut Burst) {
-        burst.found.clear();
-        if self.outbound.len() < LOOKED_UP_FROM {
-            return;
-        }
-        let Burst { packets, data, found, .. } = burst;
-        let mut header = Header::NONE;
-        for packet in packets.iter() {
-            let is_packet = header.read(&data[packet.start as usize..packet.end as usize]).is_ok();
-            // Of what is no packet nothing is asked.
-            let flow = if is_packet { header.flow } else { Header::NONE.flow };
-            found.push(Found { flow, action: None, id: None });
-        }
-        for found in found.iter_mut() {
-            *found = self.find(&found.flow);
-        }
+        let mut last = Last::NONE;
+        burst.found.extend(burst.packets.iter().map(|packet| self.find(packet.octets(&burst.data), &mut last)));
         let mut touched = 0;
-        for found in found.iter() {
+        for found in &burst.found {
             touched ^= found.id.and_then(|id| self.outbound.get(id)).map_or(0, Outbound::touch);
         }
         core::hint::black_box(touched);
     }
 
+    /// What policy says of a packet; of the next one mostly the same.
     #[inline]
-    fn find(&self, flow: &Flow) -> Found {
+    fn find(&self, data: &[u8], last: &mut Last) -> Found {
+        if last.header.read(data).is_err() {
+            return Found { len: 0, ..last.found };
+        }
+        let (flow, len) = (&last.header.flow, last.header.total_len as u16);
+        if last.flow == *flow {
+            return Found { len, ..last.found };
+        }
         let action = self.outbound_policies.find(flow).map(|found| found.action);
         let id = match action {
             Some(Action::Protect(tunnel)) => self.current.get(&tunnel).copied(),
             _ => None,
         };
-        Found { flow: *flow, action, id }
+        (last.flow, last.found) = (*flow, Found { action, id, len });
+        last.found
     }
 
-    fn begin_packet(&mut self, burst: &mut Burst, at: usize, packet: Packet, last: &mut Found) -> Result<Place, Drop> {
-        let data = &mut burst.data[packet.start as usize..packet.end as usize];
-        let mut header = Header::NONE;
-        header.read(data).map_err(|_| Drop::Malformed)?;
+    fn begin_packet<const LATER: bool>(&mut self, burst: &mut Burst, at: usize, found: Found) -> Result<Place, Drop> {
+        if found.len == 0 {
+            return Err(Drop::Malformed);
+        }
         // What lies behind the packet is a link's padding.
-        let len = header.total_len;
-        burst.packets[at].end = packet.start + len as u32;
-        let packet = burst.packets[at];
-        // Parts show no ports, and policies would not know them again.
-        let decided = if packet.place == Place::Part {
-            Some(packet.id)
-        } else {
-            let (action, id) = match burst.found.get(at) {
-                Some(found) if found.flow == header.flow => (found.action, found.id),
-                _ => {
-                    if last.flow != header.flow {
-                        *last = self.find(&header.flow);
-                    }
-                    (last.action, last.id)
-                }
-            };
-            self.decide(&header.flow, action, id)?
+        let packet = &mut burst.packets[at];
+        packet.end = packet.start + u32::from(found.len);
+        let packet = *packet;
+        let Some(id) = self.decide(packet.octets(&burst.data), &found)? else {
+            self.sent.bypassed += 1;
+            return Ok(Place::Bypass);
         };
-        let id = match decided {
-            Some(id) => id,
-            None => {
-                self.sent.bypassed += 1;
-                return Ok(Place::Bypass);
-            }
-        };
-        let Some(one) = self.outbound.get(id) else { return Err(Drop::NoAssociation) };
-        if len > usize::from(one.inner_max) {
+        let Some(one) = self.outbound.get_mut(id) else { return Err(Drop::NoAssociation) };
+        if found.len > one.inner_max {
             let inner_max = one.inner_max;
             return self.too_big(burst, Packet { id, ..packet }, inner_max);
         }
+        let data = &mut burst.data[packet.start as usize..packet.end as usize];
         if !ip::hop(data) {
             self.answer(burst, packet, Problem::TimeExceeded);
             return Err(Drop::TimeToLive);
         }
-        let next_header = if header.flow.version() == 4 { protocol::IPV4 } else { protocol::IPV6 };
-        self.seal(burst, at, Sealed { id, start: packet.start as usize, len, next_header })
+        let next_header = if data[0] >> 4 == 4 { protocol::IPV4 } else { protocol::IPV6 };
+        let (place, life) = one.number::<LATER>(burst, at, id, next_header)?;
+        goes_on(id, life, &mut self.events, &mut self.sent)?;
+        Ok(place)
     }
 
-    fn begin_dummy(&mut self, burst: &mut Burst, at: usize, packet: Packet) -> Result<Place, Drop> {
-        let len = (packet.end - packet.start) as usize;
-        let one = self.outbound.get(packet.id).ok_or(Drop::Gone)?;
-        if len > usize::from(one.inner_max) {
+    fn begin_dummy<const LATER: bool>(&mut self, burst: &mut Burst, at: usize, packet: Packet) -> Result<Place, Drop> {
+        let one = self.outbound.get_mut(packet.id).ok_or(Drop::Gone)?;
+        if packet.end - packet.start > u32::from(one.inner_max) {
             return Err(Drop::TooBig);
         }
-        let sealed = Sealed { id: packet.id, start: packet.start as usize, len, next_header: protocol::NONE };
-        let place = self.seal(burst, at, sealed)?;
+        let (place, life) = one.number::<LATER>(burst, at, packet.id, protocol::NONE)?;
+        goes_on(packet.id, life, &mut self.events, &mut self.sent)?;
         self.sent.dummies += 1;
         Ok(place)
     }
 
     /// The association that policy wants a packet protected by; none where it passes as it is.
     #[inline]
-    fn decide(&mut self, flow: &Flow, action: Option<Action>, id: Option<SaId>) -> Result<Option<SaId>, Drop> {
-        match (action, id) {
+    fn decide(&mut self, data: &[u8], found: &Found) -> Result<Option<SaId>, Drop> {
+        match (found.action, found.id) {
             (Some(Action::Protect(_)), Some(id)) => Ok(Some(id)),
             (Some(Action::Protect(tunnel)), None) => {
-                tell(&mut self.events, &mut self.sent, Event::Acquire { tunnel, flow: *flow });
+                let header = Header::of(data).map_err(|_| Drop::Malformed)?;
+                tell(&mut self.events, &mut self.sent, Event::Acquire { tunnel, flow: header.flow });
                 Err(Drop::NoAssociation)
             }
             (Some(Action::Bypass), _) => Ok(None),
@@ -192,37 +193,6 @@ impl Tunnels {
         }
     }
 
-    /// Gives a packet its number, trailer and headers, and its place in the columns.
-    #[inline]
-    fn seal(&mut self, burst: &mut Burst, at: usize, sealed: Sealed) -> Result<Place, Drop> {
-        let Some(one) = self.outbound.get_mut(sealed.id) else { return Err(Drop::Gone) };
-        if one.last >= one.last_max {
-            // RFC 4303, 3.3.3: numbers never come again.
-            tell(&mut self.events, &mut self.sent, Event::Over(sealed.id));
-            return Err(Drop::SequenceOverflow);
-        }
-        let (icv_len, alignment) = (usize::from(one.common.icv_len), usize::from(one.common.alignment));
-        if one.shown_len(sealed.len) - sealed.len + alignment + 1 + icv_len > burst.tail_room() {
-            // The burst was made for associations that pad less; what lies behind is another packet's.
-            return Err(Drop::NoRoom);
-        }
-        match one.common.meter.take(sealed.len, burst.now) {
-            Life::Good => {}
-            Life::Ending => tell(&mut self.events, &mut self.sent, Event::Ending(sealed.id)),
-            Life::Over => {
-                tell(&mut self.events, &mut self.sent, Event::Over(sealed.id));
-                return Err(Drop::Expired);
-            }
-            Life::Past => return Err(Drop::Expired),
-        }
-        let group = &mut burst.groups[usize::from(one.common.group)];
-        let laid = one.lay_out(&mut burst.data, &sealed, group);
-        let packet = &mut burst.packets[at];
-        (packet.start, packet.end, packet.esp, packet.id) = (laid.start, laid.end, laid.esp, sealed.id);
-        packet.inner_len = sealed.len as u16;
-        Ok(Place::column(one.common.group, laid.index))
-    }
-
     /// Says which packets leave, and counts.
     pub fn commit_outbound(&mut self, burst: &mut Burst) {
         let (mut done, mut bytes) = (0, 0);
@@ -252,55 +222,120 @@ impl Tunnels {
     }
 }
 
-/// An inner packet on its way into a tunnel.
-struct Sealed {
-    id: SaId,
-    start: usize,
-    len: usize,
-    next_header: u8,
+/// The packet before.
+struct Last {
+    header: Header,
+    /// The flow that something was found for.
+    flow: Flow,
+    found: Found,
 }
 
-/// Where it lies then.
-struct Laid {
-    start: u32,
-    end: u32,
-    esp: u32,
-    index: u32,
+impl Last {
+    /// No packet has this flow.
+    const NONE: Last =
+        Last { header: Header::NONE, flow: Header::NONE.flow, found: Found { action: None, id: None, len: 0 } };
 }
 
 impl Outbound {
+    /// Gives a packet its number, unless the association's life is over, and lays it out if that is not left for later.
+    #[inline(always)]
+    fn number<const LATER: bool>(
+        &mut self,
+        burst: &mut Burst,
+        at: usize,
+        id: SaId,
+        next_header: u8,
+    ) -> Result<(Place, Life), Drop> {
+        if self.last >= self.last_max {
+            return Ok((Place::Dropped, Life::UsedUp));
+        }
+        let packet = &burst.packets[at];
+        let len = (packet.end - packet.start) as usize;
+        // RFC 4303, 2.7: padding against traffic analysis lies behind the inner packet, whose own length tells where that ends.
+        let shown_len = len.max(usize::from(self.pad_to.min(self.inner_max)));
+        if shown_len - len + usize::from(self.tail_max) > burst.tail_room() {
+            // The burst was made for associations that pad less; what lies behind is another packet's.
+            return Err(Drop::NoRoom);
+        }
+        let life = self.meter.take(len, burst.now_ns);
+        if !matches!(life, Life::Good | Life::Ending) {
+            return Ok((Place::Dropped, life));
+        }
+        self.last += 1;
+        burst.count_run(id);
+        let shape = if LATER { burst.keep_shape(id, &self.shape) } else { 0 };
+        let packet = &mut burst.packets[at];
+        (packet.id, packet.number, packet.shape) = (id, self.last, shape);
+        (packet.inner_len, packet.shown_len) = (len as u16, shown_len as u16);
+        if LATER {
+            return Ok((Place::Numbered(next_header), life));
+        }
+        let group = &mut burst.groups[usize::from(self.shape.group)];
+        group.push_keys(self.shape.keys, 1);
+        let place = self.shape.lay_out(packet, next_header, &mut burst.data, group);
+        Ok((place, life))
+    }
+
     /// Reads a word of each line of the cache that a packet needs.
     #[inline(always)]
     fn touch(&self) -> u64 {
-        let common = &self.common;
-        self.last ^ u64::from(self.inner_max) ^ self.outer.touch() ^ u64::from(common.icv_len) ^ common.meter.touch()
+        self.last ^ u64::from(self.inner_max) ^ self.meter.touch() ^ self.shape.touch()
+    }
+}
+
+impl Burst {
+    /// Writes what stands around the packets that have their numbers, and gives them their places in the columns.
+    pub(crate) fn lay_out(&mut self) {
+        let Burst { packets, data, groups, shapes, .. } = self;
+        let (mut rest, mut number) = (packets.as_mut_slice(), 0);
+        for (_, shape) in shapes.iter() {
+            let count = shape.lay_out_all(rest, number, data, &mut groups[usize::from(shape.group)]);
+            (rest, number) = (&mut rest[count..], number + 1);
+        }
+        shapes.clear();
+    }
+}
+
+impl Shape {
+    /// Reads a word of each line of the cache that a packet needs.
+    #[inline(always)]
+    fn touch(&self) -> u64 {
+        u64::from(self.outer.first()) ^ u64::from(self.group)
     }
 
-    /// How long an inner packet of so many bytes is made to look. RFC 4303, 2.7: padding against traffic analysis lies behind the inner
-    /// packet, whose own length tells where that ends.
-    #[inline]
-    fn shown_len(&self, len: usize) -> usize {
-        len.max(usize::from(self.pad_to.min(self.inner_max)))
+    /// Lays the first packets out, as many as have this shape's number; says behind how many others begin.
+    // By itself, since the compiler knows of arguments that they do not overlap.
+    #[inline(never)]
+    fn lay_out_all(&self, packets: &mut [Packet], shape: u32, data: &mut [u8], group: &mut Group) -> usize {
+        let (mut count, mut keys) = (0, 0);
+        for packet in packets {
+            if let Place::Numbered(next_header) = packet.place {
+                if packet.shape != shape {
+                    break;
+                }
+                packet.place = self.lay_out(packet, next_header, data, group);
+                keys += 1;
+            }
+            count += 1;
+        }
+        group.push_keys(self.keys, keys);
+        count
     }
 
-    /// Writes what stands around an inner packet.
-    #[inline]
-    fn lay_out(&mut self, data: &mut [u8], sealed: &Sealed, group: &mut Group) -> Laid {
-        let Sealed { start, len, next_header, .. } = *sealed;
-        self.last += 1;
-        let number = self.last;
-        let common = &self.common;
-        let (iv_len, icv_len) = (usize::from(common.iv_len), usize::from(common.icv_len));
-        let shown = self.shown_len(len);
+    /// Writes what stands around an inner packet, and gives it its place in the columns; whoever calls tells those the keys.
+    #[inline(always)]
+    fn lay_out(&self, packet: &mut Packet, next_header: u8, data: &mut [u8], group: &mut Group) -> Place {
+        let (start, len) = (packet.start as usize, usize::from(packet.inner_len));
+        let (shown, number) = (usize::from(packet.shown_len), packet.number);
+        let (iv_len, icv_len) = (usize::from(self.iv_len), usize::from(self.icv_len));
         // The alignment is a power of two.
-        let padding = (shown + 2).wrapping_neg() & (usize::from(common.alignment) - 1);
+        let padding = (shown + 2).wrapping_neg() & (usize::from(self.alignment) - 1);
         let trailer = start + shown + padding;
         if shown > len {
             data[start + len..start + shown].fill(0);
         }
         data[start + shown..start + shown + PADDING.len()].copy_from_slice(&PADDING);
-        data[trailer] = padding as u8;
-        data[trailer + 1] = next_header;
+        data[trailer..trailer + 2].copy_from_slice(&[padding as u8, next_header]);
         let end = trailer + 2 + icv_len;
         let esp = start - iv_len - ESP_LEN;
         let outer = esp - self.outer.len();
@@ -309,24 +344,22 @@ impl Outbound {
             protocol::NONE => (0, true),
             _ => (ip::traffic_class(&data[start..]), ip::forbids_fragments(&data[start..])),
         };
-        self.outer.write(&mut data[outer..end], class, forbids);
-        let spi = self.common.spi;
-        let low = (number as u32).to_be_bytes();
-        data[esp..esp + 4].copy_from_slice(&spi);
-        data[esp + 4..esp + 8].copy_from_slice(&low);
-        let common = &self.common;
-        let nonce = if common.kind.draws_ivs() || iv_len == 0 {
-            0
-        } else {
+        self.outer.write(&mut data[outer..end], class, forbids, number as u32);
+        let head = u64::from(u32::from_le_bytes(self.spi)) | u64::from((number as u32).swap_bytes()) << 32;
+        data[esp..esp + ESP_LEN].copy_from_slice(&head.to_le_bytes());
+        let nonce = if self.counts_ivs {
             // RFC 4106, 3.1: the number is a nonce that does not come again.
             let iv = number.to_be_bytes();
             data[esp + 8..esp + 16].copy_from_slice(&iv);
-            nonce_of(*common.salt, common.salt_len, iv)
+            nonce_of(*self.salt, self.salt_len, iv)
+        } else {
+            0
         };
-        let head = head_of(spi, number, common.kind.is_extended);
-        let span = [(esp + common.kind.lead()) as u32, end as u32];
-        let index = group.push(span, common.keys, nonce, head);
-        Laid { start: outer as u32, end: end as u32, esp: esp as u32, index }
+        let head = head_of(self.spi, number, self.is_extended);
+        let span = [(esp + usize::from(self.lead)) as u32, end as u32];
+        let index = group.push_packet(span, nonce, head);
+        (packet.start, packet.end, packet.esp) = (outer as u32, end as u32, esp as u32);
+        Place::column(self.group, index)
     }
 }
 

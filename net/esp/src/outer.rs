@@ -50,8 +50,6 @@ pub(crate) struct OuterHeader {
     /// Of an IPv4 header's constant words.
     sum: u32,
     copying: Copying,
-    /// What the next IPv4 packet that may be fragmented is told apart by (RFC 6864, 4.3).
-    identification: u16,
 }
 
 impl OuterHeader {
@@ -92,14 +90,13 @@ impl OuterHeader {
             has_udp: encapsulation.is_some(),
             sum,
             copying,
-            identification: 0,
         })
     }
 
-    /// Reads what a packet needs.
+    /// Its first byte.
     #[inline(always)]
-    pub(crate) fn touch(&self) -> u64 {
-        u64::from(self.bytes[0]) ^ u64::from(self.sum)
+    pub(crate) fn first(&self) -> u8 {
+        self.bytes[0]
     }
 
     /// Bytes of it.
@@ -108,9 +105,10 @@ impl OuterHeader {
         self.len.into()
     }
 
-    /// Writes it before `inner_class` and `forbids_fragments` of an inner packet; `to` begins with the header and is the whole packet.
+    /// Writes it before `inner_class` and `forbids_fragments` of an inner packet; `to` begins with the header and is the whole packet. IPv4
+    /// packets that may be fragmented are told apart by the low half of their `number` (RFC 6864, 4.3).
     #[inline]
-    pub(crate) fn write(&mut self, to: &mut [u8], inner_class: u8, forbids_fragments: bool) {
+    pub(crate) fn write(&self, to: &mut [u8], inner_class: u8, forbids_fragments: bool, number: u32) {
         let total_len = to.len();
         // RFC 6040, 4.1: congestion notification is copied.
         let class = self.copying.dscp.map_or(inner_class, |dscp| dscp << 2 | inner_class & 3);
@@ -129,12 +127,7 @@ impl OuterHeader {
                 DontFragment::Clear => false,
             };
             let flags = if dont { 0x4000u16 } else { 0 };
-            let identification = if dont {
-                0
-            } else {
-                self.identification = self.identification.wrapping_add(1);
-                self.identification
-            };
+            let identification = if dont { 0 } else { number as u16 };
             let sum = u64::from(self.sum)
                 + total_len as u64
                 + u64::from(class)
@@ -213,19 +206,19 @@ mod tests {
         let v4 = |last| IpAddr::from(Ipv4Addr::new(192, 0, 2, last));
         let ports = Encapsulation { source_port: 4500, destination_port: 4501 };
         let copying = Copying { dont_fragment: DontFragment::Clear, dscp: Some(46) };
-        let mut outer = OuterHeader::new(v4(1), v4(2), Some(ports), copying).expect("one family");
+        let outer = OuterHeader::new(v4(1), v4(2), Some(ports), copying).expect("one family");
         for number in 1..3u16 {
             let mut packet = vec![0xee; 100];
-            outer.write(&mut packet, 0b0000_0001, true);
+            outer.write(&mut packet, 0b0000_0001, true, 0x5_0000 | u32::from(number));
             assert_eq!(folded(sum(&packet[..20])), 0);
             assert_eq!((packet[1], &packet[2..4]), (46 << 2 | 1, &100u16.to_be_bytes()[..]));
             assert_eq!((&packet[4..6], &packet[6..8]), (&number.to_be_bytes()[..], &[0, 0][..]));
             assert_eq!(packet[20..28], [0x11, 0x94, 0x11, 0x95, 0, 80, 0, 0]);
             assert_eq!(packet[28], 0xee);
         }
-        let mut outer = OuterHeader::new(v4(1), v4(2), None, Copying::default()).expect("one family");
+        let outer = OuterHeader::new(v4(1), v4(2), None, Copying::default()).expect("one family");
         let mut packet = vec![0; 60];
-        outer.write(&mut packet, 0, true);
+        outer.write(&mut packet, 0, true, 1);
         assert_eq!((packet[6], packet[9], folded(sum(&packet[..20]))), (0x40, 50, 0), "as the inner packet says");
         assert!(OuterHeader::new(v4(1), Ipv6Addr::LOCALHOST.into(), None, Copying::default()).is_none());
     }
@@ -234,9 +227,9 @@ mod tests {
     fn udp_over_ipv6_has_a_checksum() {
         let address = IpAddr::from(Ipv6Addr::LOCALHOST);
         let ports = Encapsulation { source_port: 1, destination_port: 2 };
-        let mut outer = OuterHeader::new(address, address, Some(ports), Copying::default()).expect("one family");
+        let outer = OuterHeader::new(address, address, Some(ports), Copying::default()).expect("one family");
         let mut packet = vec![0x5a; 101];
-        outer.write(&mut packet, 0x12, true);
+        outer.write(&mut packet, 0x12, true, 1);
         write_udp_checksum(&mut packet);
         assert_eq!(folded(ip::pseudo_sum(&packet, protocol::UDP, 61) + sum(&packet[40..])), 0);
         assert_eq!((packet[0], packet[1], &packet[4..6], &packet[44..46]), (0x61, 0x20, &[0, 61][..], &[0, 61][..]));

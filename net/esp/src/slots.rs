@@ -33,6 +33,8 @@ pub(crate) struct Slots<T> {
     free: Vec<u32>,
 }
 
+/// At the beginning of a line of the cache, so that a thing takes no more of them than it has to.
+#[repr(align(64))]
 struct Slot<T> {
     generation: u32,
     thing: Option<T>,

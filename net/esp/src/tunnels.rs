@@ -3,14 +3,15 @@
 use core::net::IpAddr;
 use core::time::Duration;
 use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
 
 use ciphermill::{KeyPolicy, Mill};
 use ciphermill_contract::{Direction, Directions, KeyId, KeyMaterial};
 use zeroize::Zeroizing;
 
-use crate::association::{Common, Inbound, Keys, Life, Meter, Outbound, Parameters, Sequence, Usage};
+use crate::association::{Common, Inbound, Keys, Life, Meter, Outbound, Parameters, Sequence, Shape, Usage};
 use crate::columns::GroupKind;
-use crate::counters::Counters;
+use crate::counters::{Counters, Drop};
 use crate::error::AddError;
 use crate::icmp::Limiter;
 use crate::ip::Flow;
@@ -119,8 +120,11 @@ impl Tunnels {
             Sequence::Short => u64::from(u32::MAX),
             Sequence::Extended => u64::MAX,
         };
-        let common = self.common(parameters, keys, now, Direction::Encrypt, self.outbound.len())?;
-        let id = self.outbound.add(Outbound { last, last_max, outer, inner_max, pad_to, common });
+        let meter = Meter::new(&parameters.lifetimes, now);
+        let common = Box::new(self.common(parameters, keys, Direction::Encrypt, self.outbound.len())?);
+        let tail_max = u16::from(common.alignment) + 1 + u16::from(common.icv_len);
+        let shape = Arc::new(Shape::new(outer, &common));
+        let id = self.outbound.add(Outbound { last, last_max, meter, shape, common, inner_max, pad_to, tail_max });
         self.by_tunnel.entry(tunnel).or_default().push(id);
         self.choose(tunnel);
         Ok(id)
@@ -137,8 +141,9 @@ impl Tunnels {
         if self.by_spi.contains_key(&spi) {
             return Err(AddError::Exists(spi));
         }
-        let common = self.common(parameters, keys, now, Direction::Decrypt, self.inbound.len())?;
-        let id = self.inbound.add(Inbound { window, allowed: None, has_moved: false, common });
+        let meter = Meter::new(&parameters.lifetimes, now);
+        let common = self.common(parameters, keys, Direction::Decrypt, self.inbound.len())?;
+        let id = self.inbound.add(Inbound { window, allowed: None, has_moved: false, meter, common });
         self.by_spi.insert(spi, id);
         Ok(id)
     }
@@ -147,7 +152,6 @@ impl Tunnels {
         &mut self,
         parameters: Parameters,
         keys: &Keys,
-        now: Duration,
         direction: Direction,
         count: usize,
     ) -> Result<Common, AddError> {
@@ -186,7 +190,6 @@ impl Tunnels {
             icv_len: transform.icv_len() as u8,
             alignment: transform.alignment() as u8,
             has_udp: parameters.encapsulation.is_some(),
-            meter: Meter::new(&parameters.lifetimes, now),
             parameters: Box::new(parameters),
         })
     }
@@ -228,19 +231,19 @@ impl Tunnels {
     pub fn remove_outbound(&mut self, id: SaId) -> Option<(Parameters, Usage)> {
         self.retire_outbound(id);
         let removed = self.outbound.remove(id)?;
-        Some(self.end(removed.common))
+        Some(self.end(*removed.common, &removed.meter))
     }
 
     /// The same of one that packets come by.
     pub fn remove_inbound(&mut self, id: SaId) -> Option<(Parameters, Usage)> {
         let removed = self.inbound.remove(id)?;
         self.by_spi.remove(&removed.common.parameters.spi);
-        Some(self.end(removed.common))
+        Some(self.end(removed.common, &removed.meter))
     }
 
-    fn end(&self, common: Common) -> (Parameters, Usage) {
+    fn end(&self, common: Common, meter: &Meter) -> (Parameters, Usage) {
         destroy(&self.mill, &common.keys);
-        (*common.parameters, common.meter.usage())
+        (*common.parameters, meter.usage())
     }
 
     /// The inbound association with an SPI.
@@ -250,12 +253,12 @@ impl Tunnels {
 
     /// The outbound associations.
     pub fn outbound_all(&self) -> impl Iterator<Item = (SaId, &Parameters, Usage)> {
-        self.outbound.iter().map(|(id, one)| (id, &*one.common.parameters, one.common.meter.usage()))
+        self.outbound.iter().map(|(id, one)| (id, &*one.common.parameters, one.meter.usage()))
     }
 
     /// The inbound ones.
     pub fn inbound_all(&self) -> impl Iterator<Item = (SaId, &Parameters, Usage)> {
-        self.inbound.iter().map(|(id, one)| (id, &*one.common.parameters, one.common.meter.usage()))
+        self.inbound.iter().map(|(id, one)| (id, &*one.common.parameters, one.meter.usage()))
     }
 
     /// The last number that an outbound association has sent, or an inbound one accepted.
@@ -269,8 +272,8 @@ impl Tunnels {
     /// What went through an association.
     pub fn usage(&self, direction: Direction, id: SaId) -> Option<Usage> {
         match direction {
-            Direction::Encrypt => self.outbound.get(id).map(|one| one.common.meter.usage()),
-            Direction::Decrypt => self.inbound.get(id).map(|one| one.common.meter.usage()),
+            Direction::Encrypt => self.outbound.get(id).map(|one| one.meter.usage()),
+            Direction::Decrypt => self.inbound.get(id).map(|one| one.meter.usage()),
         }
     }
 
@@ -301,7 +304,7 @@ impl Tunnels {
             if parameters.destination != destination {
                 continue;
             }
-            let room = usize::from(path_mtu).min(PACKET_LEN_MAX).saturating_sub(one.outer.len());
+            let room = usize::from(path_mtu).min(PACKET_LEN_MAX).saturating_sub(one.shape.outer.len());
             let is_believed = path_mtu >= path_mtu_min(destination);
             if let Some(inner_max) = parameters.transform.payload_max(room).filter(|_| is_believed) {
                 parameters.path_mtu = path_mtu;
@@ -356,8 +359,8 @@ impl Tunnels {
 
     /// Looks for associations whose time has run out, while no packets come: events tell of them.
     pub fn tick(&mut self, now: Duration) {
-        let outbound = self.outbound.iter_mut().map(|(id, one)| (id, one.common.meter.passes(now)));
-        let inbound = self.inbound.iter_mut().map(|(id, one)| (id, one.common.meter.passes(now)));
+        let outbound = self.outbound.iter_mut().map(|(id, one)| (id, one.meter.passes(now)));
+        let inbound = self.inbound.iter_mut().map(|(id, one)| (id, one.meter.passes(now)));
         let lives: Vec<(SaId, Life)> =
             outbound.chain(inbound).filter(|(_, life)| matches!(life, Life::Ending | Life::Over)).collect();
         for (id, life) in lives {
@@ -384,6 +387,33 @@ pub(crate) fn tell(events: &mut VecDeque<Event>, counters: &mut Counters, event:
         return;
     }
     if events.len() < EVENTS_MAX { events.push_back(event) } else { counters.events_lost += 1 }
+}
+
+/// Whether a packet of an association may pass; tells of bounds that are met with it.
+#[inline(always)]
+pub(crate) fn goes_on(id: SaId, life: Life, events: &mut VecDeque<Event>, counters: &mut Counters) -> Result<(), Drop> {
+    if life == Life::Good { Ok(()) } else { has_met(id, life, events, counters) }
+}
+
+#[cold]
+fn has_met(id: SaId, life: Life, events: &mut VecDeque<Event>, counters: &mut Counters) -> Result<(), Drop> {
+    match life {
+        Life::Good => Ok(()),
+        Life::Ending => {
+            tell(events, counters, Event::Ending(id));
+            Ok(())
+        }
+        Life::Over => {
+            tell(events, counters, Event::Over(id));
+            Err(Drop::Expired)
+        }
+        Life::Past => Err(Drop::Expired),
+        // RFC 4303, 3.3.3: numbers never come again.
+        Life::UsedUp => {
+            tell(events, counters, Event::Over(id));
+            Err(Drop::SequenceOverflow)
+        }
+    }
 }
 
 /// Whether a peer's place is another than encapsulation says.

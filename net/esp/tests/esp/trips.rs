@@ -1,6 +1,6 @@
 //! There and back.
 
-use ciphermill_esp::{Sequence, Transform};
+use ciphermill_esp::{Parameters, Sequence, Transform};
 
 use crate::ends::{Ends, Inner, NOW, Shape, checksum, hopped};
 
@@ -87,6 +87,37 @@ fn one_burst_has_packets_of_many_associations() {
     let (sent, _) = ends.sender.counters();
     let (_, received) = ends.receiver.counters();
     assert_eq!((sent.dummies, received.dummies, received.done, received.dropped_all()), (40, 40, 10, 0));
+}
+
+#[test]
+fn it_makes_no_difference_when_packets_are_laid_out() {
+    // Numbers of dummies by two associations: one behind the other has headers written when the burst is run, in turn at once in the next burst.
+    let send = |in_turn: bool| {
+        let mut ends = Ends::new(&Shape::new("aes-128-gcm"));
+        let ids = ["aes-128-gcm", "chacha20-poly1305"].map(|name| {
+            let shape = Shape { pad_to: 90, ..Shape::new(name) };
+            let (spi, tunnel) = (2000 + name.len() as u32, 7 + name.len() as u32);
+            let parameters = Parameters { spi, tunnel, ..shape.parameters() };
+            ends.receiver.add_inbound(parameters.clone(), &shape.keys(), NOW).expect("added");
+            ends.sender.add_outbound(parameters, &shape.keys(), NOW).expect("added")
+        });
+        let order: Vec<usize> = (0..40).map(|at| if in_turn { at % 2 } else { at / 20 }).collect();
+        ends.burst.clear();
+        order.iter().for_each(|which| assert!(ends.burst.push_dummy(ids[*which], 60)));
+        let warmed = ends.seal_burst();
+        ends.burst.clear();
+        for at in 0..40u16 {
+            match at % 3 {
+                2 => assert!(ends.burst.push(&Inner::V4.packet(60 + usize::from(at), at as u8))),
+                which => assert!(ends.burst.push_dummy(ids[usize::from(which)], 60 + at)),
+            }
+        }
+        let sealed = ends.seal_burst();
+        (warmed.len(), ends.open(&sealed).len(), sealed)
+    };
+    let (later, at_once) = (send(false), send(true));
+    assert_eq!((later.0, later.1, later.2.len()), (40, 13, 40));
+    assert!(later == at_once);
 }
 
 #[test]
