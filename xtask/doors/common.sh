@@ -56,6 +56,30 @@ failed() { # LINE COMMAND
 }
 trap 'failed "$LINENO" "$BASH_COMMAND"' ERR
 
+# Unpacks a source package of Debian into WORK/source: the VERSION, or without one the newest that can be had, since a mirror may list a
+# version before it has it. It comes from the machine's package sources, asked for sources; the lists are our own, so that the machine's stay as
+# they are.
+debian_source() { # WORK PACKAGE [VERSION]
+    local work=$1 package=$2 each apt
+    mkdir -p "$work/lists/partial" "$work/sources"
+    : >"$work/sources.list"
+    [ ! -e /etc/apt/sources.list ] || sed -n 's/^deb /deb-src /p' /etc/apt/sources.list >"$work/sources.list"
+    for each in /etc/apt/sources.list.d/*.sources; do
+        [ ! -e "$each" ] || ! grep -qiE 'debian-archive-keyring|debian\.org' "$each" ||
+            sed 's/^Types:.*/Types: deb-src/' "$each" >"$work/sources/${each##*/}"
+    done
+    apt=(-o "Dir::Etc::SourceList=$work/sources.list" -o "Dir::Etc::SourceParts=$work/sources" -o "Dir::State::Lists=$work/lists"
+        -o "APT::Sandbox::User=$(id -un)" -q)
+    apt-get "${apt[@]}" update >"$scratch/apt.log" 2>&1 || return 1
+    for each in ${3:-$(apt-cache "${apt[@]}" showsrc "$package" 2>/dev/null | sed -n 's/^Version: //p' | sort -Vr)}; do
+        (cd "$work" && apt-get "${apt[@]}" source --download-only "$package=$each") >>"$scratch/apt.log" 2>&1 || continue
+        rm -rf "$work/source"
+        # apt-get has compared the checksums that the signed lists have.
+        dpkg-source --no-check -x "$work/${package}_${each#*:}.dsc" "$work/source" >>"$scratch/apt.log" 2>&1 && return
+    done
+    return 1
+}
+
 # A condition with its words, for what no command says by itself.
 expect() { # WORDS TEST...
     local words=$1

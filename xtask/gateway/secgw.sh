@@ -35,24 +35,6 @@ while [ $# != 0 ]; do
 done
 case $pages in huge | small) ;; *) echo "$program: --pages huge or small" >&2 && exit 2 ;; esac
 
-# The machine's package sources, asked for sources; lists of our own, so that the machine's stay as they are.
-download() {
-    local each apt
-    mkdir -p "$work/lists/partial" "$work/sources"
-    : >"$work/sources.list"
-    [ ! -e /etc/apt/sources.list ] || sed -n 's/^deb /deb-src /p' /etc/apt/sources.list >"$work/sources.list"
-    for each in /etc/apt/sources.list.d/*.sources; do
-        [ ! -e "$each" ] || ! grep -qiE 'debian-archive-keyring|debian\.org' "$each" ||
-            sed 's/^Types:.*/Types: deb-src/' "$each" >"$work/sources/${each##*/}"
-    done
-    apt=(-o "Dir::Etc::SourceList=$work/sources.list" -o "Dir::Etc::SourceParts=$work/sources" -o "Dir::State::Lists=$work/lists"
-        -o "APT::Sandbox::User=$(id -un)" -q)
-    apt-get "${apt[@]}" update >"$scratch/apt.log" 2>&1 || return 1
-    (cd "$work" && apt-get "${apt[@]}" source --download-only "dpdk=$version") >>"$scratch/apt.log" 2>&1 || return 1
-    # apt-get has compared the checksums that the signed lists have.
-    dpkg-source --no-check -x "$work/dpdk_${version#*:}.dsc" "$work/source" >>"$scratch/apt.log" 2>&1
-}
-
 build() {
     local example=$work/source/examples/ipsec-secgw
     # It insists on checksums that the receiving port has verified, which is what no port in memory offers, and does not look at them.
@@ -67,7 +49,7 @@ build() {
 if [ "$(cat "$work/version" 2>/dev/null)" != "$version" ]; then
     rm -rf "$work"
     mkdir -p "$work"
-    download || lacks "DPDK's source package: $(tail -n 1 "$scratch/apt.log" | cut -c 1-200)"
+    debian_source "$work" dpdk "$version" || lacks "DPDK's source package: $(tail -n 1 "$scratch/apt.log" | cut -c 1-200)"
     build
 fi
 
