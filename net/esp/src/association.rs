@@ -204,8 +204,8 @@ pub(crate) struct Inbound {
     pub(crate) window: ReplayWindow,
     /// The packets that policy and selector have let pass last, and the policies' epoch: most often the next one is like them.
     pub(crate) allowed: Option<(u64, Flow)>,
-    /// Whether the peer has been seen at another place than the parameters say.
-    pub(crate) has_moved: bool,
+    /// Where the peer's packets come from, if they have ever come from elsewhere than the parameters say.
+    pub(crate) moved_to: Option<(IpAddr, u16)>,
     pub(crate) meter: Meter,
     pub(crate) common: Common,
 }

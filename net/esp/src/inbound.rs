@@ -14,7 +14,7 @@ use crate::outbound::{head_of, nonce_of};
 use crate::outer::decapsulated;
 use crate::policy::{Action, Policies};
 use crate::replay::Verdict;
-use crate::tunnels::{Event, Tunnels, goes_on, is_elsewhere, tell};
+use crate::tunnels::{Event, Tunnels, goes_on, tell};
 
 /// What came in a packet.
 enum Came {
@@ -175,8 +175,12 @@ impl Tunnels {
         let Some([port, _]) = header.flow.ports() else { return };
         let source = header.flow.source_address();
         let Some(one) = self.inbound.get_mut(packet.id) else { return };
-        if !one.has_moved && is_elsewhere(&one.common.parameters, source, port) {
-            one.has_moved = true;
+        let parameters = &one.common.parameters;
+        let Some(ports) = parameters.encapsulation else { return };
+        // Packets that were overtaken come from where the peer was.
+        let is_newest = one.window.top() == packet.number;
+        if is_newest && (source, port) != one.moved_to.unwrap_or((parameters.source, ports.source_port)) {
+            one.moved_to = Some((source, port));
             tell(&mut self.events, &mut self.received, Event::Moved { id: packet.id, source, port });
         }
     }

@@ -16,7 +16,7 @@ use crate::error::AddError;
 use crate::icmp::Limiter;
 use crate::ip::Flow;
 use crate::limits::{ASSOCIATIONS_MAX, EVENTS_MAX, PACKET_LEN_MAX};
-use crate::outer::{Encapsulation, OuterHeader};
+use crate::outer::OuterHeader;
 use crate::policy::{Policies, Policy, Selector};
 use crate::replay::ReplayWindow;
 use crate::slots::{SaId, Slots, Spread};
@@ -35,7 +35,7 @@ pub enum Event {
     Ending(SaId),
     /// An association is over: its hard bound is met, or its numbers are used up.
     Over(SaId),
-    /// An authentic packet came from another address or port than the association says: a NAT has changed its mind (RFC 3948, 4).
+    /// The newest authentic packet came from another address or port than those before: a NAT has changed its mind (RFC 3948, 4).
     Moved {
         /// The association.
         id: SaId,
@@ -143,7 +143,7 @@ impl Tunnels {
         }
         let meter = Meter::new(&parameters.lifetimes, now);
         let common = self.common(parameters, keys, Direction::Decrypt, self.inbound.len())?;
-        let id = self.inbound.add(Inbound { window, allowed: None, has_moved: false, meter, common });
+        let id = self.inbound.add(Inbound { window, allowed: None, moved_to: None, meter, common });
         self.by_spi.insert(spi, id);
         Ok(id)
     }
@@ -414,12 +414,6 @@ fn has_met(id: SaId, life: Life, events: &mut VecDeque<Event>, counters: &mut Co
             Err(Drop::SequenceOverflow)
         }
     }
-}
-
-/// Whether a peer's place is another than encapsulation says.
-pub(crate) fn is_elsewhere(parameters: &Parameters, source: IpAddr, port: u16) -> bool {
-    let Some(Encapsulation { source_port, .. }) = parameters.encapsulation else { return false };
-    source != parameters.source || port != source_port
 }
 
 fn import(mill: &Mill, kind: GroupKind, keys: &Keys, directions: Directions) -> Result<[KeyId; 2], AddError> {
