@@ -379,6 +379,9 @@ impl Tunnel {
         {
             return wrong("replay_window", format!("0, or a multiple of 64 up to {REPLAY_WINDOW_MAX}"));
         }
+        if self.replay_window == 0 && self.extended_sequence {
+            return wrong("replay_window", "at least 64 with extended_sequence (RFC 4303, 2.2.1)".to_owned());
+        }
         if self.local_networks.is_empty() || self.remote_networks.is_empty() {
             return wrong("local_networks and remote_networks", "one network at least".to_owned());
         }
@@ -438,6 +441,10 @@ mod tests {
         assert_eq!(
             refused("[[tunnel]]", "udp_ports = [4500, 4501]\n[[tunnel]]"),
             "udp_ports: one at most where the outside is an interface"
+        );
+        assert_eq!(
+            refused("spi_in = 0x1002", "spi_in = 0x1002\nreplay_window = 0\nextended_sequence = true"),
+            "tunnel `one`, replay_window: at least 64 with extended_sequence (RFC 4303, 2.2.1)"
         );
         assert_eq!(refused("[[tunnel]]", "workers = 0\n[[tunnel]]"), "workers: from 1 to 64, not 0");
     }

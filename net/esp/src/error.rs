@@ -16,6 +16,9 @@ pub enum AddError {
         "a replay window of {0} packets; it is 0 or a multiple of 64 from {REPLAY_WINDOW_MIN} to {REPLAY_WINDOW_MAX}"
     )]
     Window(u32),
+    /// Extended numbers for packets whose order nobody keeps: the half that is not sent is guessed by the window (RFC 4303, 2.2.1 and A2).
+    #[error("extended sequence numbers want a replay window")]
+    ExtendedWithoutWindow,
     /// The SPI.
     #[error("SPI {0:#x}: those up to 255 are reserved (RFC 4303, 2.1)")]
     Spi(u32),
@@ -34,9 +37,6 @@ pub enum AddError {
     /// The mill does not take the keys.
     #[error("the key was not taken: {0}")]
     Key(Error),
-    /// No association has this number.
-    #[error("there is no such association")]
-    Gone,
 }
 
 /// Why a burst could not be run. The packets that were not are dropped and counted when it is committed.

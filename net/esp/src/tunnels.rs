@@ -136,6 +136,9 @@ impl Tunnels {
     /// See [`AddError`]; nothing is added then.
     pub fn add_inbound(&mut self, parameters: Parameters, keys: &Keys, now: Duration) -> Result<SaId, AddError> {
         let spi = parameters.spi;
+        if parameters.sequence == Sequence::Extended && parameters.replay_window == 0 {
+            return Err(AddError::ExtendedWithoutWindow);
+        }
         let window = ReplayWindow::new(parameters.replay_window).ok_or(AddError::Window(parameters.replay_window))?;
         let window = if parameters.last > 0 { window.starting_at(parameters.last) } else { window };
         if self.by_spi.contains_key(&spi) {

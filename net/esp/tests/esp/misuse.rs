@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use ciphermill::{Mill, SelfTest};
 use ciphermill_contract::{Direction, Engine};
-use ciphermill_esp::{Burst, Drop, Event, Lifetime, Lifetimes, Tunnels};
+use ciphermill_esp::{AddError, Burst, Drop, Event, Lifetime, Lifetimes, Parameters, Sequence, Tunnels};
 use ciphermill_reference::Reference;
 
 use crate::ends::{Ends, Inner, NOW, Shape, hopped};
@@ -53,6 +53,16 @@ fn a_burst_without_room_for_padding_loses_the_packet_and_spoils_no_other() {
     assert_eq!(ends.open(&sealed), [hopped(&packets[1], 2)]);
     assert_eq!(ends.sender.counters().0.dropped(Drop::NoRoom), 2);
     assert_eq!(ends.sender.last_number(Direction::Encrypt, ends.out), Some(1), "no number is lost with them");
+}
+
+#[test]
+fn extended_numbers_want_a_window_where_packets_come() {
+    let shape = Shape { sequence: Sequence::Extended, ..Shape::new("aes-128-gcm") };
+    let mut ends = Ends::new(&shape);
+    let parameters = Parameters { spi: 4711, replay_window: 0, ..shape.parameters() };
+    let added = ends.receiver.add_inbound(parameters.clone(), &shape.keys(), NOW);
+    assert_eq!(added, Err(AddError::ExtendedWithoutWindow));
+    assert!(ends.sender.add_outbound(parameters, &shape.keys(), NOW).is_ok());
 }
 
 #[test]
