@@ -1,6 +1,7 @@
-//! `ciphermill top`: a live view of a service, or of a program that was started with `--metrics-socket`.
+//! `ciphermill top`: a live view of a service, a gateway, or of a program that was started with `--metrics-socket`.
 
 mod clients;
+mod gateway;
 mod sample;
 mod screen;
 
@@ -20,6 +21,7 @@ use crate::interrupt;
 use crate::output::{self, say, short};
 use crate::service::Asked;
 use clients::ClientFigures;
+use gateway::WayRow;
 use sample::{Counts, Sample};
 use screen::Screen;
 
@@ -39,6 +41,9 @@ struct View {
     operations_per_s: Option<f64>,
     engines: Vec<EngineRow>,
     suites: Vec<SuiteRow>,
+    /// Of a gateway.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    gateway: Vec<WayRow>,
     /// Of a service.
     #[serde(skip_serializing_if = "Option::is_none")]
     clients: Option<Vec<ClientFigures>>,
@@ -204,6 +209,7 @@ fn view(now: &Sample, before: Option<&Sample>) -> View {
         busy_workers: now.busy_workers,
         operations_per_s,
         clients,
+        gateway: gateway::rows(&now.ways, before.map(|before| &before.ways), seconds),
         suites: suites.collect(),
         engines,
     }
@@ -246,6 +252,9 @@ fn text(name: &str, view: &View, history: &VecDeque<f64>) -> String {
     for row in &view.suites {
         let name = vec![row.engine.clone(), row.suite.clone(), row.direction.clone()];
         suites.add_row([name, cells(&row.figures)].concat());
+    }
+    if !view.gateway.is_empty() {
+        text += &format!("{}\n\n", gateway::table(&view.gateway));
     }
     if let Some(clients) = &view.clients {
         text += &format!("{}\n\n", clients::table(clients));

@@ -10,6 +10,7 @@ use anyhow::{Context, bail};
 use ciphermill_channel::Ask;
 use serde_json::Value;
 
+use super::gateway::Ways;
 use crate::service::{Asked, ClientRow};
 
 /// Bytes of an answer at most.
@@ -28,6 +29,8 @@ pub(super) struct Sample {
     pub(super) suites: BTreeMap<(String, String, String), Counts>,
     pub(super) queued: f64,
     pub(super) busy_workers: f64,
+    /// Of a gateway, by their names.
+    pub(super) ways: Ways,
     /// Of a service.
     pub(super) service: Option<Service>,
 }
@@ -114,8 +117,8 @@ pub(super) fn read(path: &Path) -> anyhow::Result<Sample> {
 
 /// Takes the text apart.
 pub(super) fn parse(text: &str, at: Instant) -> anyhow::Result<Sample> {
-    let mut sample =
-        Sample { at, engines: BTreeMap::new(), suites: BTreeMap::new(), queued: 0.0, busy_workers: 0.0, service: None };
+    let (engines, suites, ways) = (BTreeMap::new(), BTreeMap::new(), Ways::new());
+    let mut sample = Sample { at, engines, suites, queued: 0.0, busy_workers: 0.0, ways, service: None };
     for line in text.lines().filter(|line| !line.starts_with('#') && !line.is_empty()) {
         let (name, value) = line.rsplit_once(' ').with_context(|| format!("no value in `{line}`"))?;
         let value: f64 = value.parse().with_context(|| format!("no number in `{line}`"))?;
@@ -125,6 +128,10 @@ pub(super) fn parse(text: &str, at: Instant) -> anyhow::Result<Sample> {
         };
         let label = |wanted: &str| labels.iter().find(|(name, _)| name == wanted).map(|(_, text)| text.clone());
         let Some(name) = name.strip_prefix("ciphermill_") else { continue };
+        if let (Some(name), Some(way)) = (name.strip_prefix("gateway_"), label("way")) {
+            sample.ways.entry(way).or_default().take(name, label("reason"), value);
+            continue;
+        }
         let Some(engine) = label("engine") else {
             match name {
                 "queued_batches" => sample.queued = value,
@@ -224,12 +231,13 @@ mod tests {
             ciphermill_operations_total{engine=\"b\",suite=\"s\",direction=\"encrypt\",outcome=\"done\"} 7\n\
             ciphermill_operations_total{engine=\"b\",suite=\"t\",direction=\"encrypt\",outcome=\"done\"} 2\n\
             ciphermill_engine_batch_seconds{engine=\"b\",quantile=\"0.99\"} 0.25\n\
-            ciphermill_quarantined{engine=\"b\"} 1\nciphermill_queued_batches 4\n";
+            ciphermill_quarantined{engine=\"b\"} 1\nciphermill_queued_batches 4\n\
+            ciphermill_gateway_packets_total{way=\"in\"} 5\nciphermill_gateway_port_total{side=\"inside\",what=\"sent\"} 5\n";
         let sample = parse(text, Instant::now()).expect("well formed");
         assert_eq!(sample.engines["a\"\\\n"].counts.batches, 3.0);
         let engine = &sample.engines["b"];
         assert_eq!((engine.counts.done, engine.counts.p99_s, engine.quarantined), (9.0, Some(0.25), true));
-        assert_eq!((sample.queued, sample.suites.len()), (4.0, 3));
+        assert_eq!((sample.queued, sample.suites.len(), sample.ways.len()), (4.0, 3, 1));
         for wrong in ["ciphermill_x", "ciphermill_x{a} 1", "ciphermill_x{a=\"b} 1", "ciphermill_x one"] {
             assert!(parse(wrong, Instant::now()).is_err(), "{wrong}");
         }
