@@ -81,8 +81,7 @@ pub(super) fn rows(now: &Ways, before: Option<&Ways>, seconds: Option<f64>) -> V
 
 /// They as a table.
 pub(super) fn table(rows: &[WayRow]) -> String {
-    let head =
-        ["way", "packets/s", "done/s", "Mbit/s", "dropped/s", "associations", "done", "passed", "dropped"];
+    let head = ["way", "packets/s", "done/s", "Mbit/s", "dropped/s", "associations", "done", "passed", "dropped"];
     let mut table = output::table(&head, 1);
     let rate = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), |value| short(value.round()));
     for row in rows {

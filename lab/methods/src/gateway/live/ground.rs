@@ -28,6 +28,10 @@ const MTU_INSIDE: usize = 1500;
 /// As many and what tunnels add to them, so that nothing is cut; with the ring's own header it is within 2 KiB, which a ring allocates.
 pub(super) const MTU_OUTSIDE: usize = 1700;
 
+/// How urgent generator and gateways are for the scheduler (`setpriority(2)`): the most of the ordinary class, so that other programs wait for
+/// them. Not a real-time class, whose threads the kernel stops when they never sleep.
+pub(super) const URGENT: i32 = -20;
+
 impl Side {
     pub(super) fn name(self) -> &'static str {
         match self {

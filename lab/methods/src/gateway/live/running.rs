@@ -14,7 +14,7 @@ use tempfile::TempDir;
 use x25519_dalek::{PublicKey, StaticSecret};
 use zeroize::Zeroizing;
 
-use super::ground::{Cores, Ground, SIDES, Side};
+use super::ground::{Cores, Ground, SIDES, Side, URGENT};
 use super::load::{self, Spent};
 use super::stack::{Definitions, Stack, Step, Words};
 use crate::LabError;
@@ -131,10 +131,10 @@ impl Running {
         Ok(())
     }
 
-    /// A program in a gateway's namespace and on its core.
+    /// A program in a gateway's namespace and on its core, as urgent as the generator.
     fn pinned(&self, program: &[String], side: Side, words: &Words) -> Result<Command, LabError> {
         let mut command = self.ground.lab.command(side.name(), "taskset");
-        command.args(["-c", &self.core.to_string()]);
+        command.args(["-c", &self.core.to_string(), "nice", "-n", &URGENT.to_string()]);
         for argument in program {
             command.arg(words.fill(argument)?);
         }

@@ -28,7 +28,8 @@ pub(super) const LESSON: &[&str] = &[
     "Everything runs on one machine, over veth pairs: generator and counter on one core, both gateways on another one. A pair hands packets over \
      on the core of who sends them: what the kernel does for packets between the gateways and from the second one is on the \
      gateways' core, and what it does for those that the generator sends is on the generator's, for every stack alike. The plain forwarder \
-     comes first, and does all of its work there: it shows what the path costs without gateways, and that packets need not be lost on it.",
+     comes first, and does all of its work there: it shows what the path costs without gateways, and that packets need not be lost on it. \
+     Generator and gateways are more urgent than other programs of the machine (niceness -20).",
 ];
 
 /// Adds all that was measured to a section.

@@ -13,7 +13,7 @@ use ciphermill_packets::{Sink, Source};
 use rustix::process::{getpriority_process, setpriority_process};
 
 use super::frame::{Frame, Packets, Stamp, has_mark};
-use super::ground::{Ground, INSIDE, OUTSIDE, SIDES, Side};
+use super::ground::{Ground, INSIDE, OUTSIDE, SIDES, Side, URGENT};
 use super::histogram::Histogram;
 use super::pace::{BURST, Pace, Rate};
 use super::tally::{Counts, Tally};
@@ -215,11 +215,8 @@ impl Tester {
 }
 
 /// Keeps other programs from taking the generator's core while it sends, where this process may ask for that: each of their turns would be
-/// a pause, and a burst afterwards. Not a real-time class, whose threads the kernel stops when they never sleep.
+/// a pause, and a burst afterwards.
 struct Urgent(Option<i32>);
-
-/// The most urgent of the ordinary classes (`setpriority(2)`).
-const URGENT: i32 = -20;
 
 impl Urgent {
     fn begin() -> Urgent {
