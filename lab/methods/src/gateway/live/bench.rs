@@ -55,6 +55,8 @@ pub struct Live {
     pub reordered: u64,
     /// Trials that were made again since the generator was late.
     pub repeated: u32,
+    /// Trials that count although it was, and by how much at most.
+    pub late: (u32, Duration),
 }
 
 /// How long packets take.
@@ -103,6 +105,8 @@ pub(super) struct Bench<'a, 'p> {
     pub(super) title: String,
     pub(super) reordered: u64,
     pub(super) repeated: u32,
+    pub(super) late: u32,
+    pub(super) lag_max: Duration,
 }
 
 impl Bench<'_, '_> {
@@ -131,7 +135,7 @@ impl Bench<'_, '_> {
     /// Measures everything of a case.
     ///
     /// # Errors
-    /// [`LabError::Interrupted`]; the generator cannot keep up; a gateway has ended.
+    /// [`LabError::Interrupted`]; a gateway has ended.
     pub(super) fn measure(&mut self, stack: &str, suite: &str, case: &Case) -> Result<Live, LabError> {
         let flood = self.flood()?;
         let max_pps = self.greatest(&flood)?;
@@ -175,6 +179,7 @@ impl Bench<'_, '_> {
             trials: found.trials,
             reordered: self.reordered,
             repeated: self.repeated,
+            late: (self.late, self.lag_max),
         })
     }
 
@@ -187,7 +192,7 @@ impl Bench<'_, '_> {
 
     /// The greatest rate that the generator can offer.
     fn greatest(&mut self, flood: &Flood) -> Result<f64, LabError> {
-        let mut least = Duration::MAX;
+        let mut best = (Duration::MAX, flood.offered_pps);
         for share in RANGE_MAX {
             let rate_pps = flood.offered_pps * share;
             for _ in 0..self.plan.tries.div_ceil(2) {
@@ -197,11 +202,13 @@ impl Bench<'_, '_> {
                 if counted.lag_max <= LAG_MAX {
                     return Ok(rate_pps);
                 }
-                least = least.min(counted.lag_max);
+                if counted.lag_max < best.0 {
+                    best = (counted.lag_max, rate_pps);
+                }
                 self.repeated += 1;
             }
         }
-        Err(self.late(least))
+        Ok(best.1)
     }
 
     /// The loss at other rates (RFC 2544, section 26.3).
@@ -231,30 +238,28 @@ impl Bench<'_, '_> {
         Ok(counted)
     }
 
-    /// Makes a trial again in which the generator was late.
+    /// Makes a trial again in which the generator was late. Where it always is, the time at which it was least late counts: what it makes up
+    /// for comes in a burst, which a gateway does not carry better than packets at constant distances.
     fn keeping_up<T>(
         &mut self,
         mut trial: impl FnMut(&mut Self) -> Result<(Duration, T), LabError>,
     ) -> Result<T, LabError> {
-        let mut least = Duration::MAX;
-        for attempt in 0..self.plan.tries {
-            let (lag, found) = trial(self)?;
-            if lag <= LAG_MAX {
-                return Ok(found);
+        let mut best = trial(self)?;
+        for _ in 1..self.plan.tries {
+            if best.0 <= LAG_MAX {
+                return Ok(best.1);
             }
-            least = least.min(lag);
-            self.repeated += u32::from(attempt + 1 < self.plan.tries);
+            self.repeated += 1;
+            let again = trial(self)?;
+            if again.0 < best.0 {
+                best = again;
+            }
         }
-        Err(self.late(least))
-    }
-
-    fn late(&self, least: Duration) -> LabError {
-        LabError::Parameters(format!(
-            "{}: the generator cannot keep up: each time it was late by {:.1} ms at least, and {} ms are allowed",
-            self.title,
-            least.as_secs_f64() * 1e3,
-            LAG_MAX.as_millis()
-        ))
+        if best.0 > LAG_MAX {
+            self.late += 1;
+            self.lag_max = self.lag_max.max(best.0);
+        }
+        Ok(best.1)
     }
 }
 

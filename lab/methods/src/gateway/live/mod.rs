@@ -18,6 +18,7 @@ mod tally;
 mod tester;
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use ciphermill_packets::namespace::can_have_namespaces;
 use ciphermill_report::Section;
@@ -143,7 +144,8 @@ fn one(
     let running = Running::start(definitions, stack, suite, program, cores)?;
     let tester = Tester::open(&running.ground, case.frame, case.direction)
         .map_err(|error| LabError::Parameters(format!("the generator: {error}")))?;
-    let mut bench = Bench { running, tester, plan, progress, title, reordered: 0, repeated: 0 };
+    let mut bench =
+        Bench { running, tester, plan, progress, title, reordered: 0, repeated: 0, late: 0, lag_max: Duration::ZERO };
     bench.settle(stack.clear)?;
     bench.measure(&stack.name, suite, case)
 }

@@ -118,6 +118,15 @@ fn conclusions(lives: &[Live]) -> Vec<String> {
     let repeated = lives.iter().map(|live| live.repeated).sum::<u32>();
     let trials = lives.iter().map(|live| live.trials.len()).sum::<usize>();
     said.push(format!("{trials} trials of searches; {repeated} trials were made again since the generator was late."));
+    let late = lives.iter().map(|live| live.late.0).sum::<u32>();
+    if late > 0 {
+        let most = lives.iter().map(|live| live.late.1).max().unwrap_or_default();
+        said.push(format!(
+            "In {late} trials that count the generator was late all the same, by {} ms at most: other programs took its core. What it made up \
+             for came in bursts, so that rates are lower and latencies higher than they would be on a quiet machine.",
+            digits(most.as_secs_f64() * 1e3)
+        ));
+    }
     said
 }
 
@@ -319,6 +328,8 @@ fn curve(lives: &[Live], frame: Frame) -> Plot {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
     use crate::gateway::Choice;
     use crate::gateway::live::bench::{Cost, Flood, Latency};
@@ -350,6 +361,7 @@ mod tests {
             trials: Vec::new(),
             reordered: 3,
             repeated: 1,
+            late: (2, Duration::from_micros(3500)),
         }
     }
 
@@ -374,6 +386,10 @@ mod tests {
         assert!(said.contains("3.00 times what strongswan-libipsec does"), "{said}");
         assert!(said.contains("at 0.333 of its core time"), "{said}");
         assert!(!said.contains("hold it up") && said.contains("9 trials were made again"), "{said}");
+        assert!(
+            said.contains("In 18 trials that count the generator was late all the same, by 3.50 ms at most"),
+            "{said}"
+        );
         assert_eq!((section.tables.len(), section.tables[0].rows.len()), (3, 9));
         // What is carried by length, and two lengths with a mix of losses by rate.
         assert_eq!(section.plots.len(), 4);
