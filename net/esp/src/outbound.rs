@@ -203,6 +203,11 @@ impl Tunnels {
                     burst.leaving.push([packet.start, packet.end]);
                     continue;
                 }
+                // The burst was not run.
+                Place::Numbered(_) => {
+                    self.sent.drop(Drop::Engine);
+                    continue;
+                }
                 _ => continue,
             };
             if !burst.groups[group].status(index).is_done() {

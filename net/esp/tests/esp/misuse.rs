@@ -75,12 +75,15 @@ fn numbers_of_32_bits_do_not_go_on_behind_their_end() {
 #[test]
 fn a_burst_that_was_not_run_loses_its_packets() {
     let mut ends = Ends::new(&Shape::new("null+hmac-sha1-96"));
+    // The headers of a first burst are left for when it is run; behind a burst of one packet they are written at once.
+    for lost in 1..=2 {
+        ends.burst.clear();
+        assert!(ends.burst.push(&Inner::V4.packet(60, 1)));
+        ends.sender.begin_outbound(&mut ends.burst, NOW);
+        ends.sender.commit_outbound(&mut ends.burst);
+        assert_eq!((ends.burst.leaving().1.len(), ends.sender.counters().0.dropped(Drop::Engine)), (0, lost));
+    }
     let sealed = ends.seal(&[Inner::V4.packet(60, 1)]);
-    ends.burst.clear();
-    assert!(ends.burst.push(&Inner::V4.packet(60, 1)));
-    ends.sender.begin_outbound(&mut ends.burst, NOW);
-    ends.sender.commit_outbound(&mut ends.burst);
-    assert_eq!((ends.burst.leaving().1.len(), ends.sender.counters().0.dropped(Drop::Engine)), (0, 1));
     ends.burst.clear();
     assert!(ends.burst.push(&sealed[0]));
     ends.receiver.begin_inbound(&mut ends.burst, NOW);
