@@ -24,6 +24,7 @@ mod engine;
 mod fpe;
 mod hash;
 mod instruction_set;
+mod keys_ahead;
 mod legacy;
 mod prepare;
 mod processor;

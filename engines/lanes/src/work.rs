@@ -5,13 +5,13 @@
 //! nothing that one operation writes is read or written by another.
 
 use core::any::Any;
-use core::cell::Cell;
 
 pub(crate) use ciphermill_contract::Occupancy;
 use ciphermill_contract::limits::IV_LEN_MAX;
 use ciphermill_contract::{CheckedBatch, Direction, KEY_WORDS, Known, Op, OpStatus, PreparedKey, Suite, SuiteName};
 
 use crate::columns::Columns;
+pub(crate) use crate::keys_ahead::KeysAhead;
 use crate::processor::{For, prefetch};
 
 /// How many operations ahead of the one that is taken data are fetched into the cache. The processor does not see a stream in
@@ -238,51 +238,6 @@ pub(crate) struct Beside {
     pub(crate) tag_len: usize,
 }
 
-/// Fetches prepared keys of operations to come into the cache, a few at a time wherever a kernel has time for it:
-/// thousands of distinct keys are lines that no cache holds, and only so many lines can be on their way at once.
-pub(crate) struct KeysAhead<'a> {
-    keys: &'a [Option<&'a PreparedKey>],
-    /// The first operation whose key has not been asked for.
-    next: Cell<usize>,
-    /// The operation behind the last whose key may be asked for already.
-    limit: Cell<usize>,
-}
-
-/// How far ahead keys are fetched at most, in operations: further, and they would be gone when they are wanted.
-const AHEAD_MAX: usize = 1024;
-
-/// How far ahead at least.
-const AHEAD_MIN: usize = 32;
-
-impl KeysAhead<'_> {
-    /// Of nothing: where keys are at hand.
-    pub(crate) const fn none() -> KeysAhead<'static> {
-        KeysAhead { keys: &[], next: Cell::new(0), limit: Cell::new(0) }
-    }
-
-    /// The operation at `index` is about to be taken.
-    #[inline(always)]
-    pub(crate) fn reach(&self, index: usize) {
-        self.limit.set((index + AHEAD_MAX).min(self.keys.len()));
-        if self.next.get() < index + AHEAD_MIN {
-            self.fetch(2);
-        }
-    }
-
-    /// Fetches so many keys.
-    #[inline(always)]
-    pub(crate) fn fetch(&self, count: usize) {
-        let next = self.next.get();
-        let end = (next + count).min(self.limit.get());
-        for key in self.keys.get(next..end).unwrap_or_default().iter().flatten() {
-            let key = core::ptr::from_ref(*key).cast::<u8>();
-            prefetch(key, For::Later);
-            prefetch(key.wrapping_add(size_of::<PreparedKey>() - 1), For::Later);
-        }
-        self.next.set(end.max(next));
-    }
-}
-
 /// What a queue keeps between batches, so that no batch allocates.
 #[derive(Default)]
 pub(crate) struct Scratch {
@@ -363,7 +318,7 @@ impl<'a> Work<'a> {
     /// Fetches this batch's keys.
     pub(crate) fn keys_ahead(&self) -> KeysAhead<'a> {
         let keys = if self.keys.mask == 0 { &[] } else { self.keys.all };
-        KeysAhead { keys, next: Cell::new(0), limit: Cell::new(0) }
+        KeysAhead::of(keys)
     }
 
     /// What is done to every operation.
