@@ -105,7 +105,7 @@ pub const METHODS: &[Method] = &[
     },
     Method {
         name: "gateway",
-        about: "ESP in memory beside DPDK's gateway, with few and many associations, on one core and two",
+        about: "ESP in memory beside DPDK's gateway, and gateways over veth pairs beside other stacks",
         run: crate::gateway::run,
     },
     Method {

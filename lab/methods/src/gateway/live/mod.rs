@@ -74,6 +74,11 @@ fn measure(
     let stacks = here(&definitions, plan, options.program.as_deref(), section);
     let program = options.program.clone().unwrap_or_default();
     let program = std::path::absolute(&program).unwrap_or(program);
+    for stack in stacks.iter().filter(|stack| plan.cases.iter().all(|case| suite_of(stack, case, &[]).is_none())) {
+        let suites: Vec<&str> = stack.suites.keys().map(String::as_str).collect();
+        let why = format!("none of its suites is measured here; --suite chooses: {}", suites.join(", "));
+        section.lacks(stack.name.as_str(), why);
+    }
     let mut lives: Vec<Live> = Vec::new();
     for case in &plan.cases {
         for stack in &stacks {
