@@ -168,8 +168,10 @@ fn make(call: &Call, context: &mut CipherCtx) -> Said {
         }
         Call::Unchecked { input: Bytes(input) } => {
             let mut out = vec![0; input.len() + ROOM];
-            // SAFETY: as many bytes may be read and written.
-            let result = unsafe { EVP_Cipher(raw, out.as_mut_ptr(), input.as_ptr(), input.len() as c_uint) };
+            // Some modes read a whole block where the last one is a part: what follows the input has to be the same for both.
+            let room = [input.as_slice(), &[0; ROOM]].concat();
+            // SAFETY: more bytes than these may be read and written.
+            let result = unsafe { EVP_Cipher(raw, out.as_mut_ptr(), room.as_ptr(), input.len() as c_uint) };
             out.truncate(usize::try_from(result).unwrap_or(0));
             Said::of(result, out)
         }
