@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Builds the fuzz targets with a nightly compiler and coverage instrumentation, and runs them one after the other.
-# Usage: fuzz/run.sh SECONDS [TARGET …]; FEATURES=none leaves out what takes long to compile.
+# Usage: fuzz/run.sh SECONDS [TARGET …]; FEATURES=esp builds the targets of that feature alone, FEATURES=none those without any.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
 seconds=${1:?seconds for each target}
@@ -12,8 +12,11 @@ flags='-Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 -Cllvm-arg
 flags+=' -Cllvm-args=-sanitizer-coverage-pc-table -Cllvm-args=-sanitizer-coverage-trace-compares --cfg fuzzing'
 host=$(rustup run nightly rustc -vV | sed -n 's/^host: //p')
 # Without --locked: the lock file follows the crates that are fuzzed.
-features=()
-[ "${FEATURES:-all}" = all ] || features=(--no-default-features)
+case ${FEATURES:-all} in
+    all) features=() ;;
+    none) features=(--no-default-features) ;;
+    *) features=(--no-default-features --features "$FEATURES") ;;
+esac
 RUSTFLAGS=$flags cargo +nightly build --release --target "$host" "${features[@]}"
 
 export CIPHERMILL_FUZZ_MASTER=000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f

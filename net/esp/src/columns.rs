@@ -2,10 +2,10 @@
 
 use core::ops::Range;
 
-use ciphermill::Session;
+use ciphermill::{RunOptions, Session};
 use ciphermill_contract::columns::{AadColumn, ColumnData, Extents, IvColumn, KeyColumn, TagColumn};
 use ciphermill_contract::suite::{Digest, Mac};
-use ciphermill_contract::{ColumnBatch, ColumnStatus, Direction, KeyId, Result, Suite};
+use ciphermill_contract::{ColumnBatch, ColumnStatus, Direction, EngineKinds, KeyId, Result, Suite};
 use zeroize::Zeroizing;
 
 use crate::error::CryptError;
@@ -17,6 +17,10 @@ const NONCE_LEN: usize = 12;
 
 /// Bytes from one head to the next.
 const HEAD_LEN: usize = 12;
+
+/// Bursts are spread over cores by whoever has them: a mill's threads would take the cores of other workers.
+const OWN_THREAD: RunOptions<'_> =
+    RunOptions { engine: None, kinds: EngineKinds::ALL, deadline: None, splits: false };
 
 /// What packets have in common that go into one set of columns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -227,7 +231,7 @@ impl Group {
             .with_ivs(IvColumn::Each { bytes: nonces, len: nonce_len })
             .with_aad(AadColumn::Each { bytes: &self.heads, extents })
             .with_tags(TagColumn::After { len: icv_len });
-        session.run_columns(batch).map(drop)
+        session.run_columns_with(batch, &OWN_THREAD).map(drop)
     }
 
     fn run_chain(
@@ -244,7 +248,7 @@ impl Group {
             .with_ivs(inline_iv(self.kind.transform.iv_len(), direction))
             .with_aad(AadColumn::Each { bytes: &self.heads, extents })
             .with_tags(TagColumn::After { len: icv_len });
-        session.run_columns(batch).map(drop)
+        session.run_columns_with(batch, &OWN_THREAD).map(drop)
     }
 
     /// Encrypts, or decrypts what was verified.
@@ -271,7 +275,7 @@ impl Group {
         let batch = ColumnBatch::new(cipher, direction, data, &mut statuses)
             .with_keys(keys)
             .with_ivs(inline_iv(self.kind.transform.iv_len(), direction));
-        session.run_columns(batch)?;
+        session.run_columns_with(batch, &OWN_THREAD)?;
         for (own, status) in self.statuses.iter_mut().zip(statuses) {
             match direction {
                 // The MAC is still to come.
@@ -346,7 +350,7 @@ impl Group {
         let data = ColumnData::Input { input: data, inputs: Extents::Spans(&self.other_spans) };
         let batch =
             ColumnBatch::new(mac, direction, data, &mut self.statuses).with_keys(keys).with_ivs(ivs).with_tags(tags);
-        session.run_columns(batch).map(drop)
+        session.run_columns_with(batch, &OWN_THREAD).map(drop)
     }
 
     /// Makes room for ICVs, or takes those of the packets that are to be opened.
