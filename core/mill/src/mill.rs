@@ -185,8 +185,8 @@ impl Mill {
     }
 
     /// Runs columns on the engine that the router chooses, on the caller's thread; large ones in parts, on the mill's threads
-    /// as well. On return every operation that was pending has a status. IVs that are to be drawn come from ChaCha20 under a
-    /// key that the operating system gives for each batch.
+    /// as well. On return every operation that was pending has a status. IVs that are to be drawn come from AES-256 in
+    /// counter mode under a key that the operating system gives for each batch.
     ///
     /// # Errors
     /// As [`Session::run`]; `Misuse` for a status that is neither pending nor left out, `Refused` for a suite that does not run

@@ -19,8 +19,7 @@ const NONCE_LEN: usize = 12;
 const HEAD_LEN: usize = 12;
 
 /// Bursts are spread over cores by whoever has them: a mill's threads would take the cores of other workers.
-const OWN_THREAD: RunOptions<'_> =
-    RunOptions { engine: None, kinds: EngineKinds::ALL, deadline: None, splits: false };
+const OWN_THREAD: RunOptions<'_> = RunOptions { engine: None, kinds: EngineKinds::ALL, deadline: None, splits: false };
 
 /// What packets have in common that go into one set of columns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

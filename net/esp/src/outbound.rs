@@ -22,7 +22,7 @@ use crate::tunnels::{Event, Tunnels, goes_on, tell};
 const LOOKED_UP_FROM: usize = 64;
 
 /// Bytes that padding is taken from: 1, 2, 3 and so on (RFC 4303, 2.4).
-const PADDING: [u8; 16] = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16];
+pub(crate) const PADDING: [u8; 16] = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16];
 
 impl Tunnels {
     /// Looks at packets that are to leave, and gives numbers to those that are protected. `now` is a clock that never goes back, the same for

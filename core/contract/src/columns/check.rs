@@ -87,22 +87,43 @@ impl CheckedColumns<'_> {
         let (DataBuffers::Separate(_, output) | DataBuffers::InPlace(output)) = &mut self.buffers.data else {
             return Ok(());
         };
-        let mut drawn = [0; 4096];
-        let mut waiting = self.pending * len;
-        let mut left: &[u8] = &[];
-        for (index, _) in self.statuses.iter().enumerate().filter(|(_, status)| status.is_pending()) {
-            if left.is_empty() {
-                let here = waiting.min(drawn.len() / len.max(1) * len);
-                fill(&mut drawn[..here])?;
-                left = &drawn[..here];
-                waiting -= here;
-            }
-            let (iv, rest) = left.split_at(len);
-            output[layout.output_extent(index).start..][..len].copy_from_slice(iv);
-            left = rest;
+        let pending =
+            self.statuses.iter().enumerate().filter(|(_, status)| status.is_pending()).map(|(index, _)| index);
+        let total = self.pending * len;
+        match layout.spans_of_outputs() {
+            Some(starts) => put_drawn(output, pending.map(starts), len, total, fill),
+            None => put_drawn(output, pending.map(|index| layout.output_extent(index).start), len, total, fill),
         }
-        Ok(())
     }
+}
+
+/// Puts random values of `len` bytes, `total` in all, where they begin.
+#[inline(always)]
+fn put_drawn(
+    output: &mut [u8],
+    starts: impl Iterator<Item = usize>,
+    len: usize,
+    total: usize,
+    fill: &mut impl FnMut(&mut [u8]) -> Result<()>,
+) -> Result<()> {
+    let mut drawn = [0; 4096];
+    let (mut waiting, mut left): (usize, &[u8]) = (total, &[]);
+    for start in starts {
+        if left.is_empty() {
+            let here = waiting.min(drawn.len() / len.max(1) * len);
+            fill(&mut drawn[..here])?;
+            left = &drawn[..here];
+            waiting -= here;
+        }
+        let (iv, rest) = left.split_at(len);
+        match iv.as_array::<16>() {
+            // Mostly; of a length that is known, a copy is no call.
+            Some(iv) => output[start..][..16].copy_from_slice(iv),
+            None => output[start..][..len].copy_from_slice(iv),
+        }
+        left = rest;
+    }
+    Ok(())
 }
 
 /// What lies within an extent beside the data.

@@ -332,6 +332,15 @@ impl<'a> ColumnLayout<'a> {
         start - self.output_base..end - self.output_base
     }
 
+    /// Where outputs begin, if they are [`Extents::Spans`]: in a loop, a match on the kind of extents costs more than the look.
+    pub(super) fn spans_of_outputs(&self) -> Option<impl Fn(usize) -> usize + use<'a>> {
+        let base = self.output_base;
+        match self.outputs {
+            Extents::Spans(spans) => Some(move |index: usize| spans[index][0] as usize - base),
+            _ => None,
+        }
+    }
+
     /// Whether any part of an operation has [`Extents::Spans`], which engines without a way of their own for them take as ops.
     pub fn has_spans(&self) -> bool {
         let aad = self.own_aad().map(|(_, extents)| extents);

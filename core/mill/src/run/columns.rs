@@ -4,8 +4,9 @@
 
 use std::time::Instant;
 
-use chacha20::ChaCha20Rng;
-use chacha20::rand_core::{Rng, SeedableRng};
+use aes::Aes256;
+use ctr::Ctr128BE;
+use ctr::cipher::{KeyIvInit, StreamCipher};
 
 use ciphermill_contract::columns::{ChunkLimits, ColumnOps, KeyColumn, PreparedColumn};
 use ciphermill_contract::error::FaultKind;
@@ -58,19 +59,21 @@ impl Runner {
     }
 }
 
-/// Random bytes of ChaCha20 under a key that the operating system gave for this batch alone: it takes less time than
-/// the system does for as many, and neither a fork nor a later leak of memory gives any of them again.
-fn draw(generator: &mut Option<ChaCha20Rng>, bytes: &mut [u8]) -> Result<()> {
+/// Random bytes, which nobody can foresee without the key (NIST SP 800-38A, appendix C; the generator is that of SP 800-90A, 10.2).
+type Generator = Ctr128BE<Aes256>;
+
+/// Random bytes of AES-256 in counter mode under a key that the operating system gave for this batch alone: it takes less time
+/// than the system does for as many, and neither a fork nor a later leak of memory gives any of them again.
+fn draw(generator: &mut Option<Generator>, bytes: &mut [u8]) -> Result<()> {
     let generator = match generator {
         Some(generator) => generator,
         none => {
             let mut seed = Zeroizing::new([0; 32]);
             getrandom::fill(&mut *seed).map_err(|_| Error::fault("mill", FaultKind::Entropy))?;
-            none.insert(ChaCha20Rng::from_seed(*seed))
+            none.insert(Generator::new((&*seed).into(), &[0; 16].into()))
         }
     };
-    generator.fill_bytes(bytes);
-    Ok(())
+    generator.try_write_keystream(bytes).map_err(|_| Error::fault("mill", FaultKind::Entropy))
 }
 
 fn run_columns(run: &mut BatchRun<'_>, columns: &mut CheckedColumns<'_>) -> Result<Report> {

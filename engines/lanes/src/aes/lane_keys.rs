@@ -52,16 +52,26 @@ impl LaneKeys {
         unsafe { isa.load(self.rows.as_ptr().cast::<[u8; 16]>().add(round * LANES + vector * I::LEN).cast()) }
     }
 
-    /// Encrypts `N` vectors of blocks, each lane under its own key; the first round key has been added already.
+    /// The same; `ALIKE`: all lanes have one key, and the first vector's row serves all.
     #[inline(always)]
-    pub(crate) fn encrypt_whitened<I: Isa, const N: usize, const ROUNDS: usize>(&self, isa: I, blocks: &mut [I::V; N]) {
+    pub(crate) fn load_of<I: Isa, const ALIKE: bool>(&self, isa: I, round: usize, vector: usize) -> I::V {
+        self.load(isa, round, if ALIKE { 0 } else { vector })
+    }
+
+    /// Encrypts `N` vectors of blocks, each lane under its own key, or all under one (`ALIKE`); the first round key has been added already.
+    #[inline(always)]
+    pub(crate) fn encrypt_whitened<I: Isa, const N: usize, const ROUNDS: usize, const ALIKE: bool>(
+        &self,
+        isa: I,
+        blocks: &mut [I::V; N],
+    ) {
         for round in 1..ROUNDS {
             for (i, block) in blocks.iter_mut().enumerate() {
-                *block = block.aes_enc(self.load(isa, round, i));
+                *block = block.aes_enc(self.load_of::<I, ALIKE>(isa, round, i));
             }
         }
         for (i, block) in blocks.iter_mut().enumerate() {
-            *block = block.aes_enc_last(self.load(isa, ROUNDS, i));
+            *block = block.aes_enc_last(self.load_of::<I, ALIKE>(isa, ROUNDS, i));
         }
     }
 
@@ -95,7 +105,7 @@ mod tests {
         for (vector, block) in blocks.iter_mut().enumerate() {
             *block = block.xor(keys.load(isa, 0, vector));
         }
-        keys.encrypt_whitened::<I, 4, 10>(isa, &mut blocks);
+        keys.encrypt_whitened::<I, 4, 10, false>(isa, &mut blocks);
         for (i, block) in blocks.iter().enumerate() {
             // SAFETY: four vectors have at most sixteen blocks.
             unsafe { block.store(out.as_mut_ptr().add(i * I::LEN).cast()) };

@@ -41,7 +41,7 @@ pub(super) struct Group {
     input: [*const u8; LANES],
     /// Where it goes.
     output: [*mut u8; LANES],
-    /// Each lane's key, for messages that move to another group.
+    /// The key that each lane has in the table, none after it was wiped.
     key: [*const crate::aes::schedule::AesKey; LANES],
     /// Lanes in use.
     count: usize,
@@ -66,7 +66,10 @@ impl Group {
     fn put<const ROUNDS: usize>(&mut self, lane: usize, message: &Message) {
         // SAFETY: the list of messages is borrowed as long as any of them runs.
         let key = unsafe { message.key() };
-        self.keys.set::<ROUNDS>(lane, &key.encrypt);
+        // Mostly all messages have one key, which has been in the lane since its first one.
+        if self.key[lane % LANES] != message.key {
+            self.keys.set::<ROUNDS>(lane, &key.encrypt);
+        }
         self.place(lane, message);
     }
 
@@ -85,6 +88,18 @@ impl Group {
         self.keys.copy::<ROUNDS>(from, to);
         let message = self.message(from, 0);
         self.place(to, &message);
+    }
+
+    /// Whether all lanes have the same key: then a round key is loaded once for all vectors, which loads bound.
+    #[inline(always)]
+    fn has_one_key(&self) -> bool {
+        self.key.iter().all(|key| *key == self.key[0])
+    }
+
+    /// Forgets the keys of all lanes.
+    fn wipe(&mut self, rounds: usize) {
+        self.keys.wipe(rounds);
+        self.key = [core::ptr::null(); LANES];
     }
 
     /// What a lane still has to do: `blocks` blocks.
@@ -160,7 +175,7 @@ fn deal<const ROUNDS: usize>(kernel: AesKernel, lanes: usize, source: &mut Sourc
         if (used >> class) & 1 == 1 {
             waiting.extend((0..group.count).map(|lane| group.message(lane, class + 1)));
             group.count = 0;
-            group.keys.wipe(ROUNDS);
+            group.wipe(ROUNDS);
         }
     }
 }
@@ -217,7 +232,7 @@ fn run_waiting<const ROUNDS: usize>(kernel: AesKernel, lanes: usize, scratch: &m
     if active == 1 {
         alone(kernel, &group.message(0, left[0]));
     }
-    group.keys.wipe(ROUNDS);
+    group.wipe(ROUNDS);
 }
 
 /// Lets the idle lanes of the last vector repeat the first lane, reads, writes and all. Returns the lanes that run.
@@ -253,22 +268,27 @@ fn steps_sized<I: Isa, const ROUNDS: usize>(isa: I, group: &mut Group, lanes: us
     // SAFETY: every lane in use has `count` blocks left, which its message's list promises may be read and written.
     unsafe {
         match lanes / I::LEN {
-            1 => steps_wide::<I, 1, ROUNDS>(isa, group, count),
-            2 => steps_wide::<I, 2, ROUNDS>(isa, group, count),
-            3 if I::LEN == 4 => steps_wide::<I, 3, ROUNDS>(isa, group, count),
-            4 => steps_wide::<I, 4, ROUNDS>(isa, group, count),
-            8 if I::LEN != 4 => steps_wide::<I, 8, ROUNDS>(isa, group, count),
+            1 => steps_wide::<I, 1, ROUNDS, false>(isa, group, count),
+            2 => steps_wide::<I, 2, ROUNDS, false>(isa, group, count),
+            3 if I::LEN == 4 => steps_wide::<I, 3, ROUNDS, false>(isa, group, count),
+            4 if I::LEN == 4 && group.has_one_key() => steps_wide::<I, 4, ROUNDS, true>(isa, group, count),
+            4 => steps_wide::<I, 4, ROUNDS, false>(isa, group, count),
+            8 if I::LEN != 4 => steps_wide::<I, 8, ROUNDS, false>(isa, group, count),
             vectors => unreachable!("{vectors} vectors"),
         }
     }
 }
 
-/// `count` blocks in each lane of `N` vectors.
+/// `count` blocks in each lane of `N` vectors. `ALIKE`: all lanes have the same key.
 ///
 /// # Safety
 /// Each of these lanes may read and write `16 · count` bytes more.
 #[inline(always)]
-unsafe fn steps_wide<I: Isa, const N: usize, const ROUNDS: usize>(isa: I, group: &mut Group, count: usize) {
+unsafe fn steps_wide<I: Isa, const N: usize, const ROUNDS: usize, const ALIKE: bool>(
+    isa: I,
+    group: &mut Group,
+    count: usize,
+) {
     // SAFETY: `N` vectors are within the lanes of a group.
     let mut chain: [I::V; N] =
         core::array::from_fn(|v| unsafe { isa.load(group.chain.as_ptr().add(v * I::LEN).cast()) });
@@ -287,10 +307,10 @@ unsafe fn steps_wide<I: Isa, const N: usize, const ROUNDS: usize>(isa: I, group:
             *text = isa.transpose(rows);
         }
         // Each for itself: in a loop that is left in place, its blocks would go through memory.
-        step_of_line::<I, N, ROUNDS, 0>(isa, &group.keys, &mut chain, &mut texts);
-        step_of_line::<I, N, ROUNDS, 1>(isa, &group.keys, &mut chain, &mut texts);
-        step_of_line::<I, N, ROUNDS, 2>(isa, &group.keys, &mut chain, &mut texts);
-        step_of_line::<I, N, ROUNDS, 3>(isa, &group.keys, &mut chain, &mut texts);
+        step_of_line::<I, N, ROUNDS, ALIKE, 0>(isa, &group.keys, &mut chain, &mut texts);
+        step_of_line::<I, N, ROUNDS, ALIKE, 1>(isa, &group.keys, &mut chain, &mut texts);
+        step_of_line::<I, N, ROUNDS, ALIKE, 2>(isa, &group.keys, &mut chain, &mut texts);
+        step_of_line::<I, N, ROUNDS, ALIKE, 3>(isa, &group.keys, &mut chain, &mut texts);
         for (v, text) in texts.iter().enumerate() {
             let rows = isa.transpose(*text);
             for (i, row) in rows.iter().enumerate().take(I::LEN) {
@@ -305,9 +325,9 @@ unsafe fn steps_wide<I: Isa, const N: usize, const ROUNDS: usize>(isa: I, group:
             // SAFETY: the caller's promise.
             let plain = unsafe { read(isa, &group.input, v * I::LEN, at) };
             // Ciphertext, plaintext and first round key in one instruction.
-            *block = block.xor3(plain, group.keys.load(isa, 0, v));
+            *block = block.xor3(plain, group.keys.load_of::<I, ALIKE>(isa, 0, v));
         }
-        group.keys.encrypt_whitened::<I, N, ROUNDS>(isa, &mut chain);
+        group.keys.encrypt_whitened::<I, N, ROUNDS, ALIKE>(isa, &mut chain);
         for (v, block) in chain.iter().enumerate() {
             for i in 0..I::LEN {
                 // SAFETY: the caller's promise. All lanes have read before any writes.
@@ -327,7 +347,7 @@ unsafe fn steps_wide<I: Isa, const N: usize, const ROUNDS: usize>(isa: I, group:
 
 /// Block `AT` of each lane's line.
 #[inline(always)]
-fn step_of_line<I: Isa, const N: usize, const ROUNDS: usize, const AT: usize>(
+fn step_of_line<I: Isa, const N: usize, const ROUNDS: usize, const ALIKE: bool, const AT: usize>(
     isa: I,
     keys: &LaneKeys,
     chain: &mut [I::V; N],
@@ -336,9 +356,9 @@ fn step_of_line<I: Isa, const N: usize, const ROUNDS: usize, const AT: usize>(
     // Round keys that the compiler knows from the step before are moved to the stack, at the price of a store each.
     let keys = core::hint::black_box(keys);
     for (v, block) in chain.iter_mut().enumerate() {
-        *block = block.xor3(texts[v][AT], keys.load(isa, 0, v));
+        *block = block.xor3(texts[v][AT], keys.load_of::<I, ALIKE>(isa, 0, v));
     }
-    keys.encrypt_whitened::<I, N, ROUNDS>(isa, chain);
+    keys.encrypt_whitened::<I, N, ROUNDS, ALIKE>(isa, chain);
     for (block, text) in chain.iter().zip(texts) {
         text[AT] = *block;
     }
