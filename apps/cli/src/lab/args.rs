@@ -439,7 +439,7 @@ Measured in memory: ESP out and in, at 64, 512 and 1424 bytes: AES-GCM, AES-CBC 
 ipsec-secgw, where xtask/gateway/secgw.sh can run it (Debian's dpdk and libdpdk-dev, root, the repository's root as working \
 folder); each engine alone; 1 to 10,000 associations; two cores by one. Measured over veth pairs: what two gateways carry, \
 how long packets take and what a gigabit costs, by MLRsearch, beside the other stacks that are installed; wants root and two \
-cores. Everything over veth takes most of a day; a suite and a frame of a stack take some five minutes. Source: Freescale's articles on \
+cores. Everything over veth takes most of a day; a suite and a frame of a stack take ten minutes. Source: Freescale's articles on \
 measuring security gateways, part 2; RFC 2544; draft-ietf-bmwg-mlrsearch.
 
 Examples:
