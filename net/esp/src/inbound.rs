@@ -5,7 +5,7 @@ use core::time::Duration;
 use ciphermill_contract::Direction;
 
 use crate::association::Inbound;
-use crate::burst::{Burst, Packet, Place};
+use crate::burst::{Burst, Fate, Packet, Place};
 use crate::counters::Drop;
 use crate::icmp::Problem;
 use crate::ip::{self, Header, protocol};
@@ -34,7 +34,7 @@ impl Tunnels {
             self.received.packets += 1;
             let place = self.begin_one(burst, at).unwrap_or_else(|reason| {
                 self.received.drop(reason);
-                Place::Dropped
+                Place::DROPPED
             });
             burst.packets[at].place = place;
         }
@@ -52,7 +52,7 @@ impl Tunnels {
             Came::Esp(esp_at) => esp_at,
             Came::Other => {
                 self.received.not_esp += 1;
-                return Ok(Place::Dropped);
+                return Ok(Place::DROPPED);
             }
             Came::Clear => {
                 let action = self.inbound_policies.find(&header.flow).map(|found| found.action);
@@ -60,7 +60,7 @@ impl Tunnels {
                     return Err(Drop::Policy);
                 }
                 self.received.bypassed += 1;
-                return Ok(Place::Bypass);
+                return Ok(Place::BYPASS);
             }
         };
         let Some(esp) = data[esp_at..header.total_len].first_chunk::<ESP_LEN>() else { return Err(Drop::Malformed) };
@@ -112,9 +112,9 @@ impl Tunnels {
     pub fn commit_inbound(&mut self, burst: &mut Burst) {
         for at in 0..burst.packets.len() {
             let packet = burst.packets[at];
-            let (group, index) = match packet.place {
-                Place::Column(place) => place.parts(),
-                Place::Bypass => {
+            let (group, index) = match packet.place.fate() {
+                Fate::Column(group, index) => (group, index),
+                Fate::Bypass => {
                     burst.leaving.push([packet.start, packet.end]);
                     continue;
                 }
@@ -223,10 +223,10 @@ impl Inbound {
         if header.flow.version() != version {
             return Err(Drop::NextHeader);
         }
-        let allowed = Some((policies.epoch(), header.flow));
-        if self.allowed != allowed {
+        let epoch = policies.epoch();
+        if !self.allowed.as_ref().is_some_and(|(at, flow)| *at == epoch && flow.is_same(&header.flow)) {
             self.look_up(&header, policies)?;
-            self.allowed = allowed;
+            self.allowed = Some((epoch, header.flow));
         }
         // What lies behind is padding against traffic analysis.
         let span = [start, start + header.total_len as u32];

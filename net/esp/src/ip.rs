@@ -41,6 +41,14 @@ impl Flow {
         Flow { source, destination, ports: ports.unwrap_or(0), kind }
     }
 
+    /// Whether both are the same, without a branch for each part: parts that are compared one after the other become wide loads of what was just
+    /// written in narrower pieces, which wait for these.
+    #[inline(always)]
+    pub(crate) fn is_same(&self, other: &Flow) -> bool {
+        let rest = u64::from(self.ports ^ other.ports) | u64::from(self.kind ^ other.kind);
+        (self.source ^ other.source) | (self.destination ^ other.destination) | u128::from(rest) == 0
+    }
+
     /// 4 or 6.
     #[inline(always)]
     pub fn version(&self) -> u8 {

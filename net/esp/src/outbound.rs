@@ -5,7 +5,7 @@ use core::time::Duration;
 use ciphermill_contract::Direction;
 
 use crate::association::{Life, Outbound, Shape};
-use crate::burst::{Burst, Found, Packet, Place};
+use crate::burst::{Burst, Fate, Found, Packet, Place};
 use crate::columns::Group;
 use crate::counters::Drop;
 use crate::fragment;
@@ -44,9 +44,9 @@ impl Tunnels {
         while at < burst.packets.len() {
             let packet = burst.packets[at];
             self.sent.packets += 1;
-            let place = match packet.place {
-                Place::Dummy => self.begin_dummy::<LATER>(burst, at, packet),
-                Place::Part => {
+            let place = match packet.place.fate() {
+                Fate::Dummy => self.begin_dummy::<LATER>(burst, at, packet),
+                Fate::Part => {
                     // Parts show no ports, and policies would not know them again.
                     let len = (packet.end - packet.start) as u16;
                     self.begin_packet::<LATER>(
@@ -63,7 +63,7 @@ impl Tunnels {
             };
             let place = place.unwrap_or_else(|reason| {
                 self.sent.drop(reason);
-                Place::Dropped
+                Place::DROPPED
             });
             burst.packets[at].place = place;
             at += 1;
@@ -88,7 +88,7 @@ impl Tunnels {
             return Found { len: 0, ..last.found };
         }
         let (flow, len) = (&last.header.flow, last.header.total_len as u16);
-        if last.flow == *flow {
+        if last.flow.is_same(flow) {
             return Found { len, ..last.found };
         }
         let action = self.outbound_policies.find(flow).map(|found| found.action);
@@ -96,8 +96,9 @@ impl Tunnels {
             Some(Action::Protect(tunnel)) => self.current.get(&tunnel).copied(),
             _ => None,
         };
-        (last.flow, last.found) = (*flow, Found { action, id, len });
-        last.found
+        let found = Found { action, id, len };
+        (last.flow, last.found) = (*flow, found);
+        found
     }
 
     fn begin_packet<const LATER: bool>(&mut self, burst: &mut Burst, at: usize, found: Found) -> Result<Place, Drop> {
@@ -110,7 +111,7 @@ impl Tunnels {
         let packet = *packet;
         let Some(id) = self.decide(packet.octets(&burst.data), &found)? else {
             self.sent.bypassed += 1;
-            return Ok(Place::Bypass);
+            return Ok(Place::BYPASS);
         };
         let Some(one) = self.outbound.get_mut(id) else { return Err(Drop::NoAssociation) };
         if found.len > one.inner_max {
@@ -172,7 +173,7 @@ impl Tunnels {
         self.sent.fragments += (burst.packets.len() - before) as u64;
         // Counted by its fragments.
         self.sent.packets -= 1;
-        Ok(Place::Dropped)
+        Ok(Place::DROPPED)
     }
 
     /// An ICMP error to a packet's sender.
@@ -197,14 +198,14 @@ impl Tunnels {
     pub fn commit_outbound(&mut self, burst: &mut Burst) {
         let (mut done, mut bytes) = (0, 0);
         for packet in &burst.packets {
-            let (group, index) = match packet.place {
-                Place::Column(place) => place.parts(),
-                Place::Bypass => {
+            let (group, index) = match packet.place.fate() {
+                Fate::Column(group, index) => (group, index),
+                Fate::Bypass => {
                     burst.leaving.push([packet.start, packet.end]);
                     continue;
                 }
                 // The burst was not run.
-                Place::Numbered(_) => {
+                Fate::Numbered(_) => {
                     self.sent.drop(Drop::Engine);
                     continue;
                 }
@@ -252,7 +253,7 @@ impl Outbound {
         next_header: u8,
     ) -> Result<(Place, Life), Drop> {
         if self.last >= self.last_max {
-            return Ok((Place::Dropped, Life::UsedUp));
+            return Ok((Place::DROPPED, Life::UsedUp));
         }
         let packet = &burst.packets[at];
         let len = (packet.end - packet.start) as usize;
@@ -264,7 +265,7 @@ impl Outbound {
         }
         let life = self.meter.take(len, burst.now_ns);
         if !matches!(life, Life::Good | Life::Ending) {
-            return Ok((Place::Dropped, life));
+            return Ok((Place::DROPPED, life));
         }
         self.last += 1;
         burst.count_run(id);
@@ -273,7 +274,7 @@ impl Outbound {
         (packet.id, packet.number, packet.shape) = (id, self.last, shape);
         (packet.inner_len, packet.shown_len) = (len as u16, shown_len as u16);
         if LATER {
-            return Ok((Place::Numbered(next_header), life));
+            return Ok((Place::numbered(next_header), life));
         }
         let group = &mut burst.groups[usize::from(self.shape.group)];
         group.push_keys(self.shape.keys, 1);
@@ -314,7 +315,7 @@ impl Shape {
     fn lay_out_all(&self, packets: &mut [Packet], shape: u32, data: &mut [u8], group: &mut Group) -> usize {
         let (mut count, mut keys) = (0, 0);
         for packet in packets {
-            if let Place::Numbered(next_header) = packet.place {
+            if let Fate::Numbered(next_header) = packet.place.fate() {
                 if packet.shape != shape {
                     break;
                 }
