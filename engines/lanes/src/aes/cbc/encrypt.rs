@@ -41,7 +41,7 @@ pub(super) struct Group {
     input: [*const u8; LANES],
     /// Where it goes.
     output: [*mut u8; LANES],
-    /// The key that each lane has in the table, none after it was wiped.
+    /// The key that each lane has had in this run.
     key: [*const crate::aes::schedule::AesKey; LANES],
     /// Lanes in use.
     count: usize,
@@ -96,10 +96,10 @@ impl Group {
         self.key.iter().all(|key| *key == self.key[0])
     }
 
-    /// Forgets the keys of all lanes.
-    fn wipe(&mut self, rounds: usize) {
-        self.keys.wipe(rounds);
+    /// Begins a run: no lane has a key. Another key may lie where one of an earlier run lay, however that ended.
+    fn begin(&mut self) {
         self.key = [core::ptr::null(); LANES];
+        self.count = 0;
     }
 
     /// What a lane still has to do: `blocks` blocks.
@@ -163,8 +163,11 @@ fn deal<const ROUNDS: usize>(kernel: AesKernel, lanes: usize, source: &mut Sourc
             continue;
         }
         let group = &mut groups[class];
+        if (used >> class) & 1 == 0 {
+            group.begin();
+            used |= 1 << class;
+        }
         group.put::<ROUNDS>(group.count, &message);
-        used |= 1 << class;
         group.count += 1;
         if group.count == lanes {
             group.count = 0;
@@ -174,8 +177,7 @@ fn deal<const ROUNDS: usize>(kernel: AesKernel, lanes: usize, source: &mut Sourc
     for (class, group) in groups.iter_mut().enumerate().take(CLASSES).rev() {
         if (used >> class) & 1 == 1 {
             waiting.extend((0..group.count).map(|lane| group.message(lane, class + 1)));
-            group.count = 0;
-            group.wipe(ROUNDS);
+            group.keys.wipe(ROUNDS);
         }
     }
 }
@@ -192,6 +194,7 @@ fn run_waiting<const ROUNDS: usize>(kernel: AesKernel, lanes: usize, scratch: &m
     waiting.sort_unstable_by_key(|message| core::cmp::Reverse(message.len));
     groups.resize_with(CLASSES + 1, Group::default);
     let group = &mut groups[CLASSES];
+    group.begin();
     let mut waiting = waiting.iter();
     let mut left = [0; LANES];
     let mut active = 0;
@@ -232,7 +235,7 @@ fn run_waiting<const ROUNDS: usize>(kernel: AesKernel, lanes: usize, scratch: &m
     if active == 1 {
         alone(kernel, &group.message(0, left[0]));
     }
-    group.wipe(ROUNDS);
+    group.keys.wipe(ROUNDS);
 }
 
 /// Lets the idle lanes of the last vector repeat the first lane, reads, writes and all. Returns the lanes that run.
@@ -428,3 +431,65 @@ fn stream_sized<I: Isa, const ROUNDS: usize>(_isa: I, key: &Schedule, message: &
 }
 
 const ROUNDS_MAX: usize = crate::aes::schedule::ROUND_KEYS_MAX;
+
+#[cfg(test)]
+mod tests {
+    use ciphermill_contract::Direction;
+
+    use super::super::{CbcLane, CbcScratch, messages};
+    use super::*;
+    use crate::aes::schedule::AesKey;
+
+    /// Messages of `blocks` blocks, all under one key, or each third one under another.
+    fn encrypted(kernel: AesKernel, keys: [&AesKey; 2], blocks: usize, scratch: &mut CbcScratch) -> Vec<Vec<u8>> {
+        let mut texts: Vec<Vec<u8>> = (0..50u8).map(|byte| vec![byte; 16 * blocks]).collect();
+        let lane = |(number, text): (usize, &mut Vec<u8>)| CbcLane {
+            key: keys[usize::from(number % 3 == 0)],
+            iv: [number as u8; 16],
+            input: text.as_ptr(),
+            output: text.as_mut_ptr(),
+            len: text.len(),
+        };
+        let lanes: Vec<CbcLane<'_>> = texts.iter_mut().enumerate().map(lane).collect();
+        // SAFETY: each message is a vector of its own, which is written where it is read.
+        unsafe { messages(kernel, Direction::Encrypt, &lanes, scratch) };
+        texts
+    }
+
+    /// One after the other, by the serial way.
+    fn expected(kernel: AesKernel, keys: [&AesKey; 2], blocks: usize) -> Vec<Vec<u8>> {
+        let mut texts: Vec<Vec<u8>> = (0..50u8).map(|byte| vec![byte; 16 * blocks]).collect();
+        for (number, text) in texts.iter_mut().enumerate() {
+            let lane = CbcLane {
+                key: keys[usize::from(number % 3 == 0)],
+                iv: [number as u8; 16],
+                input: text.as_ptr(),
+                output: text.as_mut_ptr(),
+                len: text.len(),
+            };
+            // SAFETY: as above.
+            unsafe { messages(kernel, Direction::Encrypt, &[lane], &mut CbcScratch::default()) };
+        }
+        texts
+    }
+
+    #[test]
+    fn a_lane_keeps_its_key_within_a_run_alone() {
+        for name in AesKernel::NAMES {
+            let Some(kernel) = AesKernel::detect(name) else { continue };
+            let other = AesKey::new(kernel, &[0xee; 16]).expect("a key");
+            let mut scratch = CbcScratch::default();
+            // One place for all keys, as when one is given up and the next one comes to lie there.
+            let mut place = Box::new(AesKey::new(kernel, &[0; 16]).expect("a key"));
+            for byte in 0..4u8 {
+                *place = AesKey::new(kernel, &[byte; 16]).expect("a key");
+                for blocks in [1, 4, 5, 16, 17, 40, 200] {
+                    for keys in [[&*place, &*place], [&*place, &other]] {
+                        let got = encrypted(kernel, keys, blocks, &mut scratch);
+                        assert_eq!(got, expected(kernel, keys, blocks), "{name}, {blocks} blocks, key {byte}");
+                    }
+                }
+            }
+        }
+    }
+}
