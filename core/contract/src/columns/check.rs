@@ -90,7 +90,7 @@ impl CheckedColumns<'_> {
         let pending =
             self.statuses.iter().enumerate().filter(|(_, status)| status.is_pending()).map(|(index, _)| index);
         let total = self.pending * len;
-        match layout.spans_of_outputs() {
+        match layout.span_starts() {
             Some(starts) => put_drawn(output, pending.map(starts), len, total, fill),
             None => put_drawn(output, pending.map(|index| layout.output_extent(index).start), len, total, fill),
         }

@@ -333,7 +333,7 @@ impl<'a> ColumnLayout<'a> {
     }
 
     /// Where outputs begin, if they are [`Extents::Spans`]: in a loop, a match on the kind of extents costs more than the look.
-    pub(super) fn spans_of_outputs(&self) -> Option<impl Fn(usize) -> usize + use<'a>> {
+    pub(super) fn span_starts(&self) -> Option<impl Fn(usize) -> usize + use<'a>> {
         let base = self.output_base;
         match self.outputs {
             Extents::Spans(spans) => Some(move |index: usize| spans[index][0] as usize - base),

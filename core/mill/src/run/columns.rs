@@ -59,8 +59,14 @@ impl Runner {
     }
 }
 
-/// Random bytes, which nobody can foresee without the key (NIST SP 800-38A, appendix C; the generator is that of SP 800-90A, 10.2).
+/// A block cipher over a counter: nobody can foresee its blocks without the key, which makes them IVs for CBC too (NIST SP 800-38A, appendix C).
+/// It is wiped when it is dropped.
 type Generator = Ctr128BE<Aes256>;
+
+const _: () = {
+    const fn wipes<T: zeroize::ZeroizeOnDrop>() {}
+    wipes::<Generator>();
+};
 
 /// Random bytes of AES-256 in counter mode under a key that the operating system gave for this batch alone: it takes less time
 /// than the system does for as many, and neither a fork nor a later leak of memory gives any of them again.
