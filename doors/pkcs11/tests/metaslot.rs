@@ -340,14 +340,14 @@ fn tokens_without_the_primitive_pad_themselves() {
     assert!(client.sign(&mut Given::none(CKM_RSA_X_509), private, &[1; 200]).is_err());
 }
 
-/// The processes that this one has started for tokens and that run.
+/// The processes that this one has started for tokens; one that was killed is listed until somebody asks how it ended.
 fn hosts() -> Vec<String> {
     let threads = std::fs::read_dir("/proc/self/task").expect("threads").flatten();
     let children = threads.filter_map(|thread| std::fs::read_to_string(thread.path().join("children")).ok());
     children.flat_map(|list| list.split_whitespace().map(str::to_owned).collect::<Vec<_>>()).collect()
 }
 
-/// Those that have not ended: one that was killed is listed until somebody asks how it ended.
+/// Those of them that have not ended.
 fn running_hosts() -> Vec<String> {
     let runs = |host: &String| {
         let stat = std::fs::read_to_string(format!("/proc/{host}/stat")).unwrap_or_default();

@@ -96,8 +96,8 @@ pub(crate) enum Fate {
     Dropped,
 }
 
-/// A packet's fate in one word. An enum with numbers in it is stored in some pieces and moved in others, which wait for each other: that took a
-/// quarter of the time of a packet's headers.
+/// A packet's fate in one word. An enum with numbers in it is stored in some pieces and moved in others, which wait for each
+/// other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Place(u64);
 
