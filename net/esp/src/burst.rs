@@ -11,7 +11,7 @@ use crate::association::{Shape, nanoseconds};
 use crate::columns::{Group, GroupKind};
 use crate::error::CryptError;
 use crate::limits::{BURST_BYTES_MAX, BURST_PACKETS_MAX, HEAD_ROOM, PACKET_LEN_MAX, TAIL_ROOM};
-use crate::policy::Action;
+use crate::policy::Verdict;
 use crate::slots::SaId;
 
 /// Packets of one association that follow each other, on the average, from which on it pays to keep what they have in common.
@@ -50,13 +50,13 @@ pub struct Burst {
     pub(crate) now_ns: u64,
 }
 
-/// What policy says of a packet, and the association for it if there is one.
+/// What policy says of a packet, and the association for it if there is one. In whole words, as [`Place`] is.
 #[derive(Clone, Copy)]
 pub(crate) struct Found {
-    pub(crate) action: Option<Action>,
+    pub(crate) verdict: Verdict,
     pub(crate) id: Option<SaId>,
     /// Bytes that the packet says it has; zero of what is none.
-    pub(crate) len: u16,
+    pub(crate) len: usize,
 }
 
 /// A packet of a burst.
@@ -304,7 +304,7 @@ impl Packet {
             end: (start + len) as u32,
             esp: 0,
             place: Place::NEW,
-            id: SaId { slot: 0, generation: 0 },
+            id: SaId::NONE,
             number: 0,
             shape: 0,
             inner_len: 0,

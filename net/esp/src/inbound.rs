@@ -55,8 +55,7 @@ impl Tunnels {
                 return Ok(Place::DROPPED);
             }
             Came::Clear => {
-                let action = self.inbound_policies.find(&header.flow).map(|found| found.action);
-                if action != Some(Action::Bypass) {
+                if self.inbound_policies.find(&header.flow).action() != Some(Action::Bypass) {
                     return Err(Drop::Policy);
                 }
                 self.received.bypassed += 1;
@@ -66,7 +65,7 @@ impl Tunnels {
         let Some(esp) = data[esp_at..header.total_len].first_chunk::<ESP_LEN>() else { return Err(Drop::Malformed) };
         let [s0, s1, s2, s3, n0, n1, n2, n3] = *esp;
         let (spi, low) = ([s0, s1, s2, s3], u32::from_be_bytes([n0, n1, n2, n3]));
-        let id = self.by_spi.get(&u32::from_be_bytes(spi)).copied().ok_or(Drop::UnknownSpi)?;
+        let id = self.inbound_of(u32::from_be_bytes(spi)).ok_or(Drop::UnknownSpi)?;
         let one = self.inbound.get(id).ok_or(Drop::UnknownSpi)?;
         let (iv_len, icv_len) = (usize::from(one.common.iv_len), usize::from(one.common.icv_len));
         let esp_at = start + esp_at;
@@ -247,7 +246,7 @@ impl Inbound {
         if parameters.selector.as_ref().is_some_and(|selector| !selector.matches(&header.flow)) {
             return Err(Drop::Selector);
         }
-        match policies.find(&header.flow).map(|found| found.action) {
+        match policies.find(&header.flow).action() {
             Some(Action::Protect(tunnel)) if tunnel == parameters.tunnel => Ok(()),
             Some(_) | None => Err(Drop::Selector),
         }

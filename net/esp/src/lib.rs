@@ -26,6 +26,7 @@ mod outer;
 mod policy;
 mod replay;
 mod slots;
+mod table;
 mod transform;
 mod tunnels;
 mod turns;

@@ -13,7 +13,7 @@ use crate::icmp::{self, Problem};
 use crate::ip::{self, Flow, Header, protocol};
 use crate::limits::{ESP_LEN, IPV6_LEN, PACKET_LEN_MAX, UDP_LEN};
 use crate::outer::write_udp_checksum;
-use crate::policy::Action;
+use crate::policy::{Action, Verdict};
 use crate::slots::SaId;
 use crate::tunnels::{Event, Tunnels, goes_on, tell};
 
@@ -48,16 +48,16 @@ impl Tunnels {
                 Fate::Dummy => self.begin_dummy::<LATER>(burst, at, packet),
                 Fate::Part => {
                     // Parts show no ports, and policies would not know them again.
-                    let len = (packet.end - packet.start) as u16;
+                    let len = (packet.end - packet.start) as usize;
                     self.begin_packet::<LATER>(
                         burst,
                         at,
-                        Found { action: Some(Action::Protect(0)), id: Some(packet.id), len },
+                        Found { verdict: Verdict::of(Action::Protect(0)), id: Some(packet.id), len },
                     )
                 }
                 _ => {
                     let found = burst.found.get(at).copied();
-                    let found = found.unwrap_or_else(|| self.find(packet.octets(&burst.data), &mut last));
+                    let found = found.unwrap_or_else(|| self.find::<true>(packet.octets(&burst.data), &mut last));
                     self.begin_packet::<LATER>(burst, at, found)
                 }
             };
@@ -70,33 +70,42 @@ impl Tunnels {
         }
     }
 
-    /// Finds the associations of a burst's packets, and touches what will be needed of each.
+    /// Finds the associations of a burst's packets, and touches what will be needed of each: in short loops, of which a core has many turns under
+    /// way, so that they wait together.
     fn look_up(&self, burst: &mut Burst) {
-        let mut last = Last::NONE;
-        burst.found.extend(burst.packets.iter().map(|packet| self.find(packet.octets(&burst.data), &mut last)));
         let mut touched = 0;
-        for found in &burst.found {
+        for packet in &burst.packets {
+            touched ^= self.outbound_policies.touch(packet.octets(&burst.data));
+        }
+        let mut last = Last::NONE;
+        burst
+            .found
+            .extend(burst.packets.iter().map(|packet| self.find::<false>(packet.octets(&burst.data), &mut last)));
+        for found in &mut burst.found {
+            found.id = self.association(found.verdict);
             touched ^= found.id.and_then(|id| self.outbound.get(id)).map_or(0, Outbound::touch);
         }
         core::hint::black_box(touched);
     }
 
-    /// What policy says of a packet; of the next one mostly the same.
-    #[inline]
-    fn find(&self, data: &[u8], last: &mut Last) -> Found {
+    /// The association that a tunnel's packets leave by.
+    #[inline(always)]
+    fn association(&self, verdict: Verdict) -> Option<SaId> {
+        self.current.get(verdict.tunnel()?).map(|found| found.id)
+    }
+
+    /// What policy says of a packet; of the next one mostly the same. `WHOLE`: and which association that is.
+    #[inline(always)]
+    fn find<const WHOLE: bool>(&self, data: &[u8], last: &mut Last) -> Found {
         if last.header.read(data).is_err() {
             return Found { len: 0, ..last.found };
         }
-        let (flow, len) = (&last.header.flow, last.header.total_len as u16);
+        let (flow, len) = (&last.header.flow, last.header.total_len);
         if last.flow.is_same(flow) {
             return Found { len, ..last.found };
         }
-        let action = self.outbound_policies.find(flow).map(|found| found.action);
-        let id = match action {
-            Some(Action::Protect(tunnel)) => self.current.get(&tunnel).copied(),
-            _ => None,
-        };
-        let found = Found { action, id, len };
+        let verdict = self.outbound_policies.find(flow);
+        let found = Found { verdict, id: if WHOLE { self.association(verdict) } else { None }, len };
         (last.flow, last.found) = (*flow, found);
         found
     }
@@ -107,14 +116,14 @@ impl Tunnels {
         }
         // What lies behind the packet is a link's padding.
         let packet = &mut burst.packets[at];
-        packet.end = packet.start + u32::from(found.len);
+        packet.end = packet.start + found.len as u32;
         let packet = *packet;
         let Some(id) = self.decide(packet.octets(&burst.data), &found)? else {
             self.sent.bypassed += 1;
             return Ok(Place::BYPASS);
         };
         let Some(one) = self.outbound.get_mut(id) else { return Err(Drop::NoAssociation) };
-        if found.len > one.inner_max {
+        if found.len > usize::from(one.inner_max) {
             let inner_max = one.inner_max;
             return self.too_big(burst, Packet { id, ..packet }, inner_max);
         }
@@ -143,7 +152,7 @@ impl Tunnels {
     /// The association that policy wants a packet protected by; none where it passes as it is.
     #[inline]
     fn decide(&mut self, data: &[u8], found: &Found) -> Result<Option<SaId>, Drop> {
-        match (found.action, found.id) {
+        match (found.verdict.action(), found.id) {
             (Some(Action::Protect(_)), Some(id)) => Ok(Some(id)),
             (Some(Action::Protect(tunnel)), None) => {
                 let header = Header::of(data).map_err(|_| Drop::Malformed)?;
@@ -238,8 +247,11 @@ struct Last {
 
 impl Last {
     /// No packet has this flow.
-    const NONE: Last =
-        Last { header: Header::NONE, flow: Header::NONE.flow, found: Found { action: None, id: None, len: 0 } };
+    const NONE: Last = Last {
+        header: Header::NONE,
+        flow: Header::NONE.flow,
+        found: Found { verdict: Verdict::NOTHING, id: None, len: 0 },
+    };
 }
 
 impl Outbound {

@@ -3,14 +3,12 @@
 //! Policies are found by tuple-space search: those whose selectors have the same prefix lengths share a hash table, which is asked for the
 //! packet's addresses cut to those lengths. The time depends on how many different pairs of lengths there are, not on how many policies.
 
-use core::net::IpAddr;
-use core::ops::RangeInclusive;
-use std::collections::HashMap;
-
 use crate::error::AddError;
 use crate::ip::{Flow, number_of};
-use crate::limits::POLICIES_MAX;
-use crate::slots::Spread;
+use crate::limits::{IPV4_LEN, POLICIES_MAX};
+use crate::table::{Key, Keyed, Table};
+use core::net::IpAddr;
+use core::ops::RangeInclusive;
 
 /// A network: an address with the number of leading bits that count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -35,12 +33,11 @@ impl Prefix {
     }
 }
 
-/// The bits of an address that count.
-#[inline]
-fn cut(version: u8, address: u128, len: u8) -> u128 {
-    let bits = if version == 4 { 32 } else { 128 };
+/// Ones where the bits of an address count.
+fn mask(version: u8, len: u8) -> u128 {
     // Shifted by all bits there is nothing left.
-    address.checked_shr(bits - u32::from(len)).unwrap_or(0)
+    let high = u128::MAX.checked_shl(128 - u32::from(len)).unwrap_or(0);
+    if version == 4 { high >> 96 } else { high }
 }
 
 /// Which packets are meant (RFC 4301, 4.4.1.1). Source and destination are those of the packet, in both directions.
@@ -65,14 +62,15 @@ impl Selector {
         is_one.then_some(Selector { source, destination, protocol: None, source_ports: None, destination_ports: None })
     }
 
-    fn key(&self) -> Key {
-        let (source, destination) = (self.source, self.destination);
-        let version = source.version();
-        Key {
-            version,
-            source: cut(version, number_of(source.address), source.len),
-            destination: cut(version, number_of(destination.address), destination.len),
-        }
+    fn lens(&self) -> [u8; 2] {
+        [self.source.len, self.destination.len]
+    }
+
+    /// Both addresses and both masks.
+    fn numbers(&self) -> ([u128; 2], [u128; 2]) {
+        let masks = self.lens().map(|len| mask(self.source.version(), len));
+        let [source, destination] = [self.source, self.destination].map(|prefix| number_of(prefix.address));
+        ([source & masks[0], destination & masks[1]], masks)
     }
 
     /// What is asked of a packet whose addresses were found.
@@ -88,12 +86,10 @@ impl Selector {
 
     /// Whether a packet is meant.
     pub fn matches(&self, flow: &Flow) -> bool {
-        let Key { version, source, destination } = self.key();
-        let (from, to) = flow.addresses();
-        flow.version() == version
-            && cut(version, from, self.source.len) == source
-            && cut(version, to, self.destination.len) == destination
-            && self.takes(flow)
+        let (addresses, masks) = self.numbers();
+        let (source, destination) = flow.addresses();
+        let is_between = [source & masks[0], destination & masks[1]] == addresses;
+        flow.version() == self.source.version() && is_between && self.takes(flow)
     }
 }
 
@@ -119,104 +115,219 @@ pub struct Policy {
     pub priority: u32,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Key {
-    version: u8,
-    source: u128,
-    destination: u128,
-}
-
 /// The policies of one direction.
 #[derive(Default)]
 pub(crate) struct Policies {
-    /// One for each pair of prefix lengths.
-    tuples: Vec<Tuple>,
+    v4: Family<u64>,
+    v6: Family<[u128; 2]>,
     count: usize,
     next_age: u64,
     /// Advances with each change, so that what was found is known to hold.
     epoch: u64,
 }
 
-struct Tuple {
-    version: u8,
-    lens: (u8, u8),
-    /// By both addresses, cut: of IPv4 as one word.
-    v4: HashMap<u64, Entry, Spread>,
-    v6: HashMap<(u128, u128), Entry, Spread>,
+/// Both addresses of a packet.
+trait Addresses: Key {
+    /// Of numbers that have their family's length.
+    fn of(numbers: [u128; 2]) -> Self;
+
+    fn masked(self, masks: Self) -> Self;
+}
+
+impl Addresses for u64 {
+    #[inline(always)]
+    fn of([source, destination]: [u128; 2]) -> u64 {
+        (source as u64) << 32 | destination as u64
+    }
+
+    #[inline(always)]
+    fn masked(self, masks: u64) -> u64 {
+        self & masks
+    }
+}
+
+impl Addresses for [u128; 2] {
+    fn of(numbers: [u128; 2]) -> [u128; 2] {
+        numbers
+    }
+
+    fn masked(self, masks: [u128; 2]) -> [u128; 2] {
+        [self[0] & masks[0], self[1] & masks[1]]
+    }
+}
+
+/// Those of one version of IP: a table for each pair of prefix lengths, the one with the best policy first.
+struct Family<K: Addresses> {
+    tuples: Vec<Tuple<K>>,
+}
+
+impl<K: Addresses> Default for Family<K> {
+    fn default() -> Family<K> {
+        Family { tuples: Vec::new() }
+    }
+}
+
+struct Tuple<K: Addresses> {
+    lens: [u8; 2],
+    masks: K,
+    entries: Table<Entry<K>>,
     /// The lowest priority number that is in there: what a worse one need not be looked for.
     best: u32,
 }
 
 /// The policies between two networks, with their ages, the one that decides first.
-#[derive(Default)]
-struct Entry {
-    /// What the first one says, where that asks for nothing but addresses: most often all that there is to find, and it lies with the key.
-    plain: Option<Decision>,
+#[repr(align(64))]
+struct Entry<K> {
+    /// Both addresses, without the bits that do not count.
+    addresses: K,
+    /// What the first one says, where that asks for nothing but addresses: most often all that there is to find.
+    plain: Decision,
     policies: Vec<(u64, Policy)>,
 }
 
-/// What policies say of a packet.
+// One line of the cache.
+const _: () = assert!(size_of::<Option<Entry<u64>>>() == 64);
+
+impl<K: Addresses> Keyed for Entry<K> {
+    type Key = K;
+
+    #[inline(always)]
+    fn key(&self) -> K {
+        self.addresses
+    }
+}
+
+/// What policies say of a packet: an action, or nothing. One word: what is stored in some pieces and loaded in others waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Decision {
-    pub(crate) action: Action,
-    priority: u32,
+pub(crate) struct Verdict(u64);
+
+impl Verdict {
+    pub(crate) const NOTHING: Verdict = Verdict(0);
+    const DISCARD: Verdict = Verdict(1 << 32);
+    const BYPASS: Verdict = Verdict(2 << 32);
+    const PROTECT: u64 = 3 << 32;
+
+    #[inline(always)]
+    pub(crate) fn of(action: Action) -> Verdict {
+        match action {
+            Action::Protect(tunnel) => Verdict(Self::PROTECT | u64::from(tunnel)),
+            Action::Bypass => Self::BYPASS,
+            Action::Discard => Self::DISCARD,
+        }
+    }
+
+    #[inline(always)]
+    pub(crate) fn action(self) -> Option<Action> {
+        match self {
+            Self::NOTHING => None,
+            Self::DISCARD => Some(Action::Discard),
+            Self::BYPASS => Some(Action::Bypass),
+            Verdict(word) => Some(Action::Protect(word as u32)),
+        }
+    }
+
+    /// The tunnel that packets are protected by.
+    #[inline(always)]
+    pub(crate) fn tunnel(self) -> Option<u32> {
+        (self.0 >= Self::PROTECT).then_some(self.0 as u32)
+    }
+}
+
+/// What a policy says, and what it takes to say it before others.
+#[derive(Clone, Copy)]
+struct Decision {
+    verdict: Verdict,
+    priority: u64,
     age: u64,
 }
 
-impl Entry {
+impl<K> Entry<K> {
     fn renew(&mut self) {
         let is_plain = |selector: &Selector| {
             selector.protocol.is_none() && selector.source_ports.is_none() && selector.destination_ports.is_none()
         };
-        self.plain = self.policies.first().filter(|(_, policy)| is_plain(&policy.selector)).map(Decision::of);
+        let first = self.policies.first().filter(|(_, policy)| is_plain(&policy.selector));
+        self.plain = first.map_or(Decision::NONE, Decision::of);
     }
 
-    #[inline]
-    fn find(&self, flow: &Flow) -> Option<Decision> {
-        if self.plain.is_some() {
-            return self.plain;
-        }
-        self.policies.iter().find(|(_, policy)| policy.selector.takes(flow)).map(Decision::of)
+    #[inline(always)]
+    fn find(&self, flow: &Flow) -> Decision {
+        if self.plain.verdict == Verdict::NOTHING { self.search(flow) } else { self.plain }
+    }
+
+    #[inline(never)]
+    fn search(&self, flow: &Flow) -> Decision {
+        let found = self.policies.iter().find(|(_, policy)| policy.selector.takes(flow));
+        found.map_or(Decision::NONE, Decision::of)
     }
 }
 
 impl Decision {
+    /// All others come before it.
+    const NONE: Decision = Decision { verdict: Verdict::NOTHING, priority: u64::MAX, age: u64::MAX };
+
     fn of((age, policy): &(u64, Policy)) -> Decision {
-        Decision { action: policy.action, priority: policy.priority, age: *age }
+        Decision { verdict: Verdict::of(policy.action), priority: policy.priority.into(), age: *age }
     }
 }
 
-impl Tuple {
-    fn entry(&mut self, key: Key) -> &mut Entry {
-        match key.version {
-            4 => self.v4.entry(key.word()).or_default(),
-            _ => self.v6.entry((key.source, key.destination)).or_default(),
+impl<K: Addresses> Family<K> {
+    /// Adds a policy, or replaces the one with the same selector and priority; whether it is another one.
+    fn add(&mut self, age: u64, policy: Policy) -> bool {
+        let (lens, priority) = (policy.selector.lens(), policy.priority);
+        let (addresses, masks) = policy.selector.numbers();
+        let (addresses, masks) = (K::of(addresses), K::of(masks));
+        let at = self.tuples.iter().position(|tuple| tuple.lens == lens).unwrap_or_else(|| {
+            self.tuples.push(Tuple { lens, masks, entries: Table::default(), best: priority });
+            self.tuples.len() - 1
+        });
+        let tuple = &mut self.tuples[at];
+        let nothing = || Entry { addresses, plain: Decision::NONE, policies: Vec::new() };
+        let entry = tuple.entries.get_or_insert_with(addresses, nothing);
+        let is_same = |(_, old): &&mut (u64, Policy)| old.selector == policy.selector && old.priority == priority;
+        let same = entry.policies.iter_mut().find(is_same);
+        let is_new = same.is_none();
+        match same {
+            Some((_, same)) => *same = policy,
+            None => {
+                let at = entry.policies.partition_point(|(_, old)| old.priority <= priority);
+                entry.policies.insert(at, (age, policy));
+            }
         }
+        entry.renew();
+        tuple.best = tuple.best.min(priority);
+        self.tuples.sort_by_key(|tuple| tuple.best);
+        is_new
     }
 
-    fn entry_there(&mut self, key: Key) -> Option<&mut Entry> {
-        match key.version {
-            4 => self.v4.get_mut(&key.word()),
-            _ => self.v6.get_mut(&(key.source, key.destination)),
+    fn remove(&mut self, selector: &Selector, priority: u32) -> Option<Policy> {
+        let (lens, addresses) = (selector.lens(), K::of(selector.numbers().0));
+        let tuple = self.tuples.iter_mut().find(|tuple| tuple.lens == lens)?;
+        let entry = tuple.entries.get_mut(addresses)?;
+        let at = entry.policies.iter().position(|(_, old)| old.selector == *selector && old.priority == priority)?;
+        let (_, policy) = entry.policies.remove(at);
+        entry.renew();
+        if entry.policies.is_empty() {
+            tuple.entries.remove(addresses);
         }
+        self.tuples.retain(|tuple| !tuple.entries.is_empty());
+        Some(policy)
     }
 
-    fn forget(&mut self, key: Key) {
-        match key.version {
-            4 => self.v4.remove(&key.word()),
-            _ => self.v6.remove(&(key.source, key.destination)),
-        };
-    }
-
-    fn is_empty(&self) -> bool {
-        self.v4.is_empty() && self.v6.is_empty()
-    }
-}
-
-impl Key {
     #[inline(always)]
-    fn word(self) -> u64 {
-        (self.source as u64) << 32 | self.destination as u64 & 0xffff_ffff
+    fn find(&self, addresses: K, flow: &Flow) -> Decision {
+        let mut best = Decision::NONE;
+        for tuple in &self.tuples {
+            if best.priority < u64::from(tuple.best) {
+                break;
+            }
+            let Some(entry) = tuple.entries.get(addresses.masked(tuple.masks)) else { continue };
+            let found = entry.find(flow);
+            if (found.priority, found.age) < (best.priority, best.age) {
+                best = found;
+            }
+        }
+        best
     }
 }
 
@@ -227,49 +338,24 @@ impl Policies {
             return Err(AddError::Full(POLICIES_MAX));
         }
         self.epoch += 1;
-        let (key, lens) = (policy.selector.key(), (policy.selector.source.len, policy.selector.destination.len));
-        let (version, priority) = (key.version, policy.priority);
-        let found = self.tuples.iter().position(|tuple| tuple.version == version && tuple.lens == lens);
-        let at = found.unwrap_or_else(|| {
-            self.tuples.push(Tuple { version, lens, v4: HashMap::default(), v6: HashMap::default(), best: priority });
-            self.tuples.len() - 1
-        });
-        let tuple = &mut self.tuples[at];
-        let entry = tuple.entry(key);
-        let entries = &mut entry.policies;
-        if let Some((_, same)) =
-            entries.iter_mut().find(|(_, old)| old.selector == policy.selector && old.priority == priority)
-        {
-            *same = policy;
-            entry.renew();
-            return Ok(());
-        }
-        let at = entries.partition_point(|(_, old)| old.priority <= priority);
-        entries.insert(at, (self.next_age, policy));
-        entry.renew();
-        tuple.best = tuple.best.min(priority);
-        self.next_age += 1;
-        self.count += 1;
-        self.tuples.sort_by_key(|tuple| tuple.best);
+        let is_new = match policy.selector.source.version() {
+            4 => self.v4.add(self.next_age, policy),
+            _ => self.v6.add(self.next_age, policy),
+        };
+        self.next_age += u64::from(is_new);
+        self.count += usize::from(is_new);
         Ok(())
     }
 
     /// Removes the policy with this selector and priority, if there is one.
     pub(crate) fn remove(&mut self, selector: &Selector, priority: u32) -> Option<Policy> {
-        let (key, lens) = (selector.key(), (selector.source.len, selector.destination.len));
-        let tuple = self.tuples.iter_mut().find(|tuple| tuple.version == key.version && tuple.lens == lens)?;
-        let entry = tuple.entry_there(key)?;
-        let entries = &mut entry.policies;
-        let at = entries.iter().position(|(_, old)| old.selector == *selector && old.priority == priority)?;
-        let (_, policy) = entries.remove(at);
-        self.epoch += 1;
-        entry.renew();
-        if entry.policies.is_empty() {
-            tuple.forget(key);
-        }
-        self.count -= 1;
-        self.tuples.retain(|tuple| !tuple.is_empty());
-        Some(policy)
+        let removed = match selector.source.version() {
+            4 => self.v4.remove(selector, priority),
+            _ => self.v6.remove(selector, priority),
+        };
+        self.epoch += u64::from(removed.is_some());
+        self.count -= usize::from(removed.is_some());
+        removed
     }
 
     pub(crate) fn clear(&mut self) {
@@ -287,27 +373,41 @@ impl Policies {
     }
 
     /// What is said of a packet.
-    #[inline]
-    pub(crate) fn find(&self, flow: &Flow) -> Option<Decision> {
-        let mut best: Option<Decision> = None;
-        let (version, (source, destination)) = (flow.version(), flow.addresses());
-        for tuple in self.tuples.iter().filter(|tuple| tuple.version == version) {
-            if best.is_some_and(|best| best.priority < tuple.best) {
-                break;
-            }
-            let (source, destination) = (cut(version, source, tuple.lens.0), cut(version, destination, tuple.lens.1));
-            let entry = match version {
-                4 => tuple.v4.get(&Key { version, source, destination }.word()),
-                _ => tuple.v6.get(&(source, destination)),
-            };
-            let Some(found) = entry.and_then(|entry| entry.find(flow)) else { continue };
-            if best.is_none_or(|best| (found.priority, found.age) < (best.priority, best.age)) {
-                best = Some(found);
-            }
+    #[inline(always)]
+    pub(crate) fn find(&self, flow: &Flow) -> Verdict {
+        self.decide(flow).verdict
+    }
+
+    #[inline(always)]
+    fn decide(&self, flow: &Flow) -> Decision {
+        let (source, destination) = flow.addresses();
+        match flow.version() {
+            4 => self.v4.find(u64::of([source, destination]), flow),
+            _ => self.decide_v6([source, destination], flow),
         }
-        best
+    }
+
+    #[inline(never)]
+    fn decide_v6(&self, addresses: [u128; 2], flow: &Flow) -> Decision {
+        self.v6.find(addresses, flow)
+    }
+
+    /// Reads where the policy of a packet of version 4 would lie, so that it is in the cache when it is looked for: of each pair of lengths, up to
+    /// a few.
+    #[inline(always)]
+    pub(crate) fn touch(&self, packet: &[u8]) -> u64 {
+        let Some(&[first, .., s0, s1, s2, s3, d0, d1, d2, d3]) = packet.first_chunk::<IPV4_LEN>() else { return 0 };
+        if first >> 4 != 4 {
+            return 0;
+        }
+        let addresses = u64::from_be_bytes([s0, s1, s2, s3, d0, d1, d2, d3]);
+        let tuples = self.v4.tuples.iter().take(TOUCHED_MAX);
+        tuples.map(|tuple| tuple.entries.touch(addresses.masked(tuple.masks))).sum()
     }
 }
+
+/// Tables that are touched for a packet at most.
+const TOUCHED_MAX: usize = 4;
 
 #[cfg(test)]
 mod tests {
@@ -346,7 +446,12 @@ mod tests {
                 let source = Prefix::new(address(is_v4, low), len).expect("bits");
                 let destination = Prefix::new(address(is_v4, other_low), other_len).expect("bits");
                 let selector = Selector { source, destination, protocol, source_ports, destination_ports };
-                Policy { selector, action: Action::Protect(tunnel), priority }
+                let action = match tunnel {
+                    0..10 => Action::Bypass,
+                    10..20 => Action::Discard,
+                    _ => Action::Protect(tunnel.wrapping_neg()),
+                };
+                Policy { selector, action, priority }
             },
         )
     }
@@ -388,8 +493,9 @@ mod tests {
             prop_assert_eq!(table.len(), plain.len());
             for flow in flows {
                 let first = plain.iter().filter(|policy| policy.selector.matches(&flow)).min_by_key(|policy| policy.priority);
-                let found = table.find(&flow).map(|found| (found.action, found.priority));
-                prop_assert_eq!(found, first.map(|first| (first.action, first.priority)), "{:?}", flow);
+                let found = table.decide(&flow);
+                prop_assert_eq!(found.verdict.action(), first.map(|first| first.action), "{:?}", flow);
+                prop_assert_eq!(found.priority, first.map_or(u64::MAX, |first| first.priority.into()), "{:?}", flow);
             }
         }
     }

@@ -1,17 +1,17 @@
-//! Associations by number, and a hash for numbers.
+//! Associations by number.
 
-use core::hash::{BuildHasherDefault, Hasher};
+use core::num::{NonZeroU32, NonZeroU64};
 
 use ciphermill_contract::Direction;
 
 use crate::limits::ASSOCIATIONS_MAX;
+use crate::table::Keyed;
 
 /// The name of an association: a place and how often that was used, so that the name of one that was removed names no other.
+///
+/// The place in the high half, the generation in the low one: names are kept and compared as one word, and none of them is zero.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct SaId {
-    pub(crate) slot: u32,
-    pub(crate) generation: u32,
-}
+pub struct SaId(NonZeroU64);
 
 /// Set in the places of associations that packets come by, so that no name means one of each direction.
 const INBOUND: u32 = 1 << 31;
@@ -19,9 +19,43 @@ const INBOUND: u32 = 1 << 31;
 const _: () = assert!(ASSOCIATIONS_MAX < INBOUND as usize);
 
 impl SaId {
+    /// The name of no association: there is no such place.
+    pub(crate) const NONE: SaId = SaId(NonZeroU64::MAX);
+
+    #[inline(always)]
+    fn new(slot: u32, generation: NonZeroU32) -> SaId {
+        SaId(NonZeroU64::from(generation) | u64::from(slot) << 32)
+    }
+
+    #[inline(always)]
+    fn slot(self) -> u32 {
+        (self.0.get() >> 32) as u32
+    }
+
+    #[inline(always)]
+    fn generation(self) -> u32 {
+        self.0.get() as u32
+    }
+
     /// `Encrypt` for an association that packets leave by, `Decrypt` for one that they come by.
     pub fn direction(self) -> Direction {
-        if self.slot & INBOUND == 0 { Direction::Encrypt } else { Direction::Decrypt }
+        if self.slot() & INBOUND == 0 { Direction::Encrypt } else { Direction::Decrypt }
+    }
+}
+
+/// An association that is found by a number: an SPI, or that of a tunnel.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Numbered {
+    pub(crate) number: u32,
+    pub(crate) id: SaId,
+}
+
+impl Keyed for Numbered {
+    type Key = u32;
+
+    #[inline(always)]
+    fn key(&self) -> u32 {
+        self.number
     }
 }
 
@@ -36,7 +70,7 @@ pub(crate) struct Slots<T> {
 /// At the beginning of a line of the cache, so that a thing takes no more of them than it has to.
 #[repr(align(64))]
 struct Slot<T> {
-    generation: u32,
+    generation: NonZeroU32,
     thing: Option<T>,
 }
 
@@ -49,7 +83,7 @@ impl<T> Slots<T> {
     /// Where a name's thing would lie.
     #[inline]
     fn index(&self, id: SaId) -> usize {
-        (id.slot ^ self.base) as usize
+        (id.slot() ^ self.base) as usize
     }
 
     pub(crate) fn add(&mut self, thing: T) -> SaId {
@@ -57,18 +91,18 @@ impl<T> Slots<T> {
             Some(slot) => {
                 let place = &mut self.all[slot as usize];
                 place.thing = Some(thing);
-                SaId { slot: slot | self.base, generation: place.generation }
+                SaId::new(slot | self.base, place.generation)
             }
             None => {
-                self.all.push(Slot { generation: 1, thing: Some(thing) });
-                SaId { slot: (self.all.len() - 1) as u32 | self.base, generation: 1 }
+                self.all.push(Slot { generation: NonZeroU32::MIN, thing: Some(thing) });
+                SaId::new((self.all.len() - 1) as u32 | self.base, NonZeroU32::MIN)
             }
         }
     }
 
     pub(crate) fn remove(&mut self, id: SaId) -> Option<T> {
         let index = self.index(id);
-        let place = self.all.get_mut(index).filter(|place| place.generation == id.generation)?;
+        let place = self.all.get_mut(index).filter(|place| place.generation.get() == id.generation())?;
         let thing = place.thing.take()?;
         // A place whose number is used up is not used again.
         if let Some(next) = place.generation.checked_add(1) {
@@ -80,18 +114,18 @@ impl<T> Slots<T> {
 
     #[inline]
     pub(crate) fn get(&self, id: SaId) -> Option<&T> {
-        self.all.get(self.index(id)).filter(|place| place.generation == id.generation)?.thing.as_ref()
+        self.all.get(self.index(id)).filter(|place| place.generation.get() == id.generation())?.thing.as_ref()
     }
 
     #[inline]
     pub(crate) fn get_mut(&mut self, id: SaId) -> Option<&mut T> {
         let index = self.index(id);
-        self.all.get_mut(index).filter(|place| place.generation == id.generation)?.thing.as_mut()
+        self.all.get_mut(index).filter(|place| place.generation.get() == id.generation())?.thing.as_mut()
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = (SaId, &T)> {
         self.all.iter().enumerate().filter_map(|(slot, place)| {
-            let id = SaId { slot: slot as u32 | self.base, generation: place.generation };
+            let id = SaId::new(slot as u32 | self.base, place.generation);
             place.thing.as_ref().map(|thing| (id, thing))
         })
     }
@@ -99,59 +133,13 @@ impl<T> Slots<T> {
     pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = (SaId, &mut T)> {
         let base = self.base;
         self.all.iter_mut().enumerate().filter_map(move |(slot, place)| {
-            let id = SaId { slot: slot as u32 | base, generation: place.generation };
+            let id = SaId::new(slot as u32 | base, place.generation);
             place.thing.as_mut().map(|thing| (id, thing))
         })
     }
 
     pub(crate) fn len(&self) -> usize {
         self.all.len() - self.free.len()
-    }
-}
-
-/// Hashes numbers by multiplication. What is hashed is chosen by who configures associations and policies, not by who sends packets: those
-/// only look up.
-pub(crate) type Spread = BuildHasherDefault<SpreadHasher>;
-
-#[derive(Default)]
-pub(crate) struct SpreadHasher(u64);
-
-impl SpreadHasher {
-    fn add(&mut self, number: u64) {
-        // The golden ratio's bits are odd and without pattern.
-        self.0 = (self.0.rotate_left(23) ^ number).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    }
-}
-
-impl Hasher for SpreadHasher {
-    fn write(&mut self, bytes: &[u8]) {
-        for byte in bytes {
-            self.add(u64::from(*byte));
-        }
-    }
-
-    fn write_u8(&mut self, number: u8) {
-        self.add(number.into());
-    }
-
-    fn write_u32(&mut self, number: u32) {
-        self.add(number.into());
-    }
-
-    fn write_u64(&mut self, number: u64) {
-        self.add(number);
-    }
-
-    fn write_u128(&mut self, number: u128) {
-        self.add(number as u64);
-        if number >> 64 != 0 {
-            self.add((number >> 64) as u64);
-        }
-    }
-
-    fn finish(&self) -> u64 {
-        // Tables take the low bits for the place and the high ones for the tag.
-        self.0 ^ self.0 >> 32
     }
 }
 
@@ -166,7 +154,8 @@ mod tests {
         assert_eq!(slots.remove(first), Some('a'));
         assert_eq!(slots.remove(first), None);
         let third = slots.add('c');
-        assert_eq!((third.slot, slots.get(first), slots.get(third)), (first.slot, None, Some(&'c')));
+        assert_eq!((third.slot(), slots.get(first), slots.get(third)), (first.slot(), None, Some(&'c')));
+        assert_eq!((slots.get(SaId::NONE), Slots::<char>::new(Direction::Encrypt).get(SaId::NONE)), (None, None));
         assert_eq!(slots.iter().collect::<Vec<_>>(), [(third, &'c'), (second, &'b')]);
         assert_eq!(slots.len(), 2);
     }

@@ -19,7 +19,8 @@ use crate::limits::{ASSOCIATIONS_MAX, EVENTS_MAX, PACKET_LEN_MAX};
 use crate::outer::OuterHeader;
 use crate::policy::{Policies, Policy, Selector};
 use crate::replay::ReplayWindow;
-use crate::slots::{SaId, Slots, Spread};
+use crate::slots::{Numbered, SaId, Slots};
+use crate::table::Table;
 
 /// What whoever manages keys has to hear of.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -51,13 +52,13 @@ pub struct Tunnels {
     pub(crate) mill: Mill,
     pub(crate) outbound: Slots<Outbound>,
     pub(crate) inbound: Slots<Inbound>,
-    pub(crate) by_spi: HashMap<u32, SaId, Spread>,
+    pub(crate) by_spi: Table<Numbered>,
     /// The outbound associations of each tunnel, the newest last.
-    by_tunnel: HashMap<u32, Vec<SaId>, Spread>,
+    by_tunnel: HashMap<u32, Vec<SaId>>,
     /// The one that each sends by, by itself: every packet asks.
-    pub(crate) current: HashMap<u32, SaId, Spread>,
+    pub(crate) current: Table<Numbered>,
     /// The SPI that a tunnel shall send by, where somebody has said one.
-    leads: HashMap<u32, u32, Spread>,
+    leads: HashMap<u32, u32>,
     pub(crate) kinds: Vec<GroupKind>,
     pub(crate) outbound_policies: Policies,
     pub(crate) inbound_policies: Policies,
@@ -77,9 +78,9 @@ impl Tunnels {
             mill: mill.clone(),
             outbound: Slots::new(Direction::Encrypt),
             inbound: Slots::new(Direction::Decrypt),
-            by_spi: HashMap::default(),
+            by_spi: Table::default(),
             by_tunnel: HashMap::default(),
-            current: HashMap::default(),
+            current: Table::default(),
             leads: HashMap::default(),
             kinds: Vec::new(),
             outbound_policies: Policies::default(),
@@ -141,13 +142,13 @@ impl Tunnels {
         }
         let window = ReplayWindow::new(parameters.replay_window).ok_or(AddError::Window(parameters.replay_window))?;
         let window = if parameters.last > 0 { window.starting_at(parameters.last) } else { window };
-        if self.by_spi.contains_key(&spi) {
+        if self.by_spi.get(spi).is_some() {
             return Err(AddError::Exists(spi));
         }
         let meter = Meter::new(&parameters.lifetimes, now);
         let common = self.common(parameters, keys, Direction::Decrypt, self.inbound.len())?;
         let id = self.inbound.add(Inbound { window, allowed: None, moved_to: None, meter, common });
-        self.by_spi.insert(spi, id);
+        self.by_spi.insert(Numbered { number: spi, id });
         Ok(id)
     }
 
@@ -212,9 +213,9 @@ impl Tunnels {
         let lead = self.leads.get(&tunnel).map(|spi| spi.to_be_bytes());
         let is_lead = |id: &&SaId| lead.is_some() && self.outbound.get(**id).map(|one| one.common.spi) == lead;
         match ids.iter().rev().find(is_lead).or(ids.last()).copied() {
-            Some(id) => self.current.insert(tunnel, id),
-            None => self.current.remove(&tunnel),
-        };
+            Some(id) => self.current.insert(Numbered { number: tunnel, id }),
+            None => drop(self.current.remove(tunnel)),
+        }
     }
 
     /// Has no more packets leave by an association, while those that have their numbers still do: for whoever removes it a moment later, when
@@ -240,7 +241,7 @@ impl Tunnels {
     /// The same of one that packets come by.
     pub fn remove_inbound(&mut self, id: SaId) -> Option<(Parameters, Usage)> {
         let removed = self.inbound.remove(id)?;
-        self.by_spi.remove(&removed.common.parameters.spi);
+        self.by_spi.remove(removed.common.parameters.spi);
         Some(self.end(removed.common, &removed.meter))
     }
 
@@ -250,8 +251,9 @@ impl Tunnels {
     }
 
     /// The inbound association with an SPI.
+    #[inline]
     pub fn inbound_of(&self, spi: u32) -> Option<SaId> {
-        self.by_spi.get(&spi).copied()
+        self.by_spi.get(spi).map(|found| found.id)
     }
 
     /// The outbound associations.
