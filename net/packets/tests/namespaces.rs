@@ -6,7 +6,7 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, UdpSocket};
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use ciphermill_packets::af_packet::{Fanout, FanoutMode, Layout, LinkSink, RingSource, SinkOptions, SourceOptions};
 use ciphermill_packets::filter::Filter;
@@ -415,6 +415,34 @@ fn a_ring_that_is_full_counts_what_it_lost_and_one_that_refuses_loses_nothing() 
         assert!(expected >= 64 && call > 20, "{expected} packets in {call} calls");
         assert_eq!(counters.packets, u64::from(expected));
         assert_eq!(counters.packets + counters.no_room, u64::from(PACKETS), "{layout:?} {counters:?}");
+    }
+}
+
+#[test]
+fn a_packet_is_received_when_the_kernel_has_it_and_not_when_somebody_looks() {
+    if !can_have_namespaces() {
+        return;
+    }
+    let lab = two_hosts(false);
+    let wall = || SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+    for layout in [Layout::Frames, Layout::Blocks] {
+        let options = SourceOptions { filter: Filter::EspOrUdp(4500), layout, ..SourceOptions::default() };
+        let mut source = lab.within("right", || RingSource::open("link0", &options)).unwrap().unwrap();
+        let mut sink = lab.within("left", || LinkSink::open("link0", &SinkOptions::default())).unwrap().unwrap();
+        let before = wall();
+        send_until_it_leaves(&mut sink, &datagram(LEFT, RIGHT, 4500, 1, 100));
+        let looked_at = wall() + Duration::from_millis(50);
+        std::thread::sleep(Duration::from_millis(100));
+        let mut times = Vec::new();
+        let mut take = |_: &[u8], received_ns| {
+            times.push(Duration::from_nanos(received_ns));
+            true
+        };
+        while source.receive_with_times(Duration::from_millis(20), &mut take).unwrap() == 0 {}
+        assert!(
+            times.iter().all(|time| (before..looked_at).contains(time)),
+            "{layout:?}: {before:?} {times:?} {looked_at:?}"
+        );
     }
 }
 

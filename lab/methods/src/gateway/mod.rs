@@ -35,8 +35,8 @@ const OTHERS: &[&str] = &["chacha20-poly1305", "aes-256-gcm", "aes-128-cbc+hmac-
 /// Bytes of inner packets.
 const LENS: &[usize] = &[64, 512, 1424];
 
-/// Associations.
-const ASSOCIATIONS: &[usize] = &[1, 10, 100, 1000, 10_000];
+/// Associations, measured beside one.
+const ASSOCIATIONS: &[usize] = &[10, 100, 1000, 10_000];
 
 /// Packets of a burst; triple DES has lanes for more.
 const BURST: usize = 256;
@@ -134,6 +134,7 @@ struct Results {
     /// One for each load, beside the peer where there is one.
     rates: Vec<Rate>,
     by_engine: Vec<(&'static str, Rate)>,
+    /// Beside one.
     by_associations: Vec<(usize, Rate)>,
     /// By what is spread over them: how many times the rate of one core.
     two_cores: Vec<(&'static str, Estimate)>,
@@ -146,7 +147,7 @@ struct Rate {
     ns: Vec<f64>,
     /// Of which receiving, headers and numbers, cryptography, and committing took so many, on average.
     steps: [f64; 4],
-    /// The peer's packets a second by ours, in millions, a round each.
+    /// The packets a second of what it is measured beside, in millions, a round each: the peer, or one association.
     peer_mpps: Vec<f64>,
 }
 
@@ -185,25 +186,26 @@ fn rounds(
     memory.run();
     (memory.left, memory.steps) = (0, [Duration::ZERO; 4]);
     let mut rate = Rate { load, ns: Vec::new(), steps: [0.0; 4], peer_mpps: Vec::new() };
-    let (count, time) = if options.quick { (2, Duration::from_millis(20)) } else { (7, Duration::from_millis(200)) };
-    for _ in 0..count {
-        let (start, before) = (Instant::now(), memory.left);
-        while start.elapsed() < time {
-            memory.run();
-        }
-        let packets = memory.left - before;
-        if packets == 0 || memory.lost() > 0 {
-            return Err(LabError::Parameters(format!(
-                "{}: {} packets were lost in memory",
-                load.transform,
-                memory.lost()
-            )));
-        }
-        rate.ns.push(start.elapsed().as_nanos() as f64 / packets as f64);
+    for _ in 0..if options.quick { 2 } else { 7 } {
+        rate.ns.push(round(options, &mut memory)?);
         rate.peer_mpps.extend(between());
     }
     rate.steps = memory.steps.map(|step| step.as_nanos() as f64 / memory.left as f64);
     Ok(rate)
+}
+
+/// Nanoseconds a packet.
+fn round(options: &Options, memory: &mut Memory) -> Result<f64, LabError> {
+    let time = Duration::from_millis(if options.quick { 20 } else { 200 });
+    let (start, before) = (Instant::now(), memory.left);
+    while start.elapsed() < time {
+        memory.run();
+    }
+    let packets = memory.left - before;
+    if packets == 0 || memory.lost() > 0 {
+        return Err(LabError::Parameters(format!("{} packets were lost in memory", memory.lost())));
+    }
+    Ok(start.elapsed().as_nanos() as f64 / packets as f64)
 }
 
 fn beside_the_peer(
@@ -286,8 +288,11 @@ fn by_associations(
     for count in ASSOCIATIONS.iter().filter(|count| !options.quick || **count <= 10) {
         for direction in [Direction::Encrypt, Direction::Decrypt] {
             progress(&format!("{count} associations"))?;
+            let mut one = Memory::new(mill, load("aes-128-gcm", direction, 64, 1)?)?;
+            one.run();
             let load = load("aes-128-gcm", direction, 64, *count)?;
-            results.by_associations.push((*count, rounds(options, mill, load, || None)?));
+            let rate = rounds(options, mill, load, || round(options, &mut one).ok().map(|ns| 1e3 / ns))?;
+            results.by_associations.push((*count, rate));
         }
     }
     Ok(())

@@ -44,6 +44,9 @@ pub(super) fn fill(section: &mut Section, results: &Results) {
     for (count, rate) in &results.by_associations {
         let name = format!("associations/{}/{count}/mpps", way(rate.load.direction));
         section.measured(name, rate.mpps(), "Mpps", estimate(&rate.ns).spread(), Better::More);
+        if let Some(factor) = rate.factor() {
+            section.ratio(format!("associations/{}/{count}/by one", way(rate.load.direction)), factor, Better::More);
+        }
     }
     for (what, ratio) in &results.two_cores {
         section.ratio(format!("two cores by one/{what}"), *ratio, Better::More);
@@ -94,16 +97,11 @@ fn association_table(results: &Results) -> Table {
         0,
     );
     for (count, rate) in &results.by_associations {
-        let one = results
-            .by_associations
-            .iter()
-            .find(|(one, other)| *one == 1 && other.load.direction == rate.load.direction);
-        let share = one.map_or(String::new(), |(_, one)| format!("{:.2}", rate.mpps() / one.mpps()));
         table.row(vec![
             count.to_string().into(),
             way(rate.load.direction).into(),
             digits(rate.mpps()).into(),
-            share.into(),
+            rate.factor().map_or("".into(), ratio_cell),
         ]);
     }
     table

@@ -111,6 +111,8 @@ pub(super) struct Frame<'a> {
     pub(super) len: usize,
     /// Whether its sender left the checksum to the interface.
     pub(super) is_unfinished: bool,
+    /// When the kernel put it there, in nanoseconds of `CLOCK_REALTIME`.
+    pub(super) received_ns: u64,
 }
 
 /// What is next in a ring.
@@ -250,7 +252,7 @@ impl Ring {
         let at = self.unit * self.unit_len;
         let Some(header) = self.mapping.header::<libc::tpacket2_hdr>(at) else { return Next::Damaged };
         let bounds = (at + usize::from(header.tp_net), header.tp_snaplen as usize, at + self.unit_len);
-        self.frame(bounds, header.tp_len, header.tp_status)
+        self.frame(bounds, header.tp_len, header.tp_status, (header.tp_sec, header.tp_nsec))
     }
 
     fn peek_block(&mut self) -> Next<'_> {
@@ -273,19 +275,26 @@ impl Ring {
         let header = self.mapping.header::<libc::tpacket3_hdr>(at);
         let Some(header) = header.filter(|_| self.packet_at < self.unit_len) else { return Next::Damaged };
         let bounds = (at + usize::from(header.tp_net), header.tp_snaplen as usize, block + self.unit_len);
-        self.frame(bounds, header.tp_len, header.tp_status)
+        self.frame(bounds, header.tp_len, header.tp_status, (header.tp_sec, header.tp_nsec))
     }
 
     /// The packet of a frame that is ours, from where it starts, with its length, before where it has to end.
     #[inline]
-    fn frame(&mut self, (start, len, end): (usize, usize, usize), whole_len: u32, status: u32) -> Next<'_> {
+    fn frame(
+        &mut self,
+        (start, len, end): (usize, usize, usize),
+        whole_len: u32,
+        status: u32,
+        (seconds, nanoseconds): (u32, u32),
+    ) -> Next<'_> {
         let place = self.mapping.at(start, len).filter(|_| start + len <= end);
         let Some(place) = place else { return Next::Damaged };
         // SAFETY: within the mapping, as `at` checked; the status has said that the frame is ours until `advance`, which needs this ring
         // exclusively and so ends the borrow.
         let octets = unsafe { std::slice::from_raw_parts_mut(place.as_ptr(), len) };
         let is_unfinished = status & libc::TP_STATUS_CSUMNOTREADY != 0;
-        Next::Frame(Frame { octets, len: whole_len as usize, is_unfinished })
+        let received_ns = u64::from(seconds) * 1_000_000_000 + u64::from(nanoseconds);
+        Next::Frame(Frame { octets, len: whole_len as usize, is_unfinished, received_ns })
     }
 
     /// Gives what is next back to the kernel.

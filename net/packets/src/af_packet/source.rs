@@ -164,7 +164,8 @@ impl RingSource {
 
 /// What becomes of a frame.
 enum Verdict<'a> {
-    Packet(&'a [u8], bool),
+    /// With whether its checksum was completed, and when it came.
+    Packet(&'a [u8], bool, u64),
     Segmented,
     Truncated,
     NotIp,
@@ -183,11 +184,20 @@ fn judge(frame: Frame<'_>, mtu: usize) -> Verdict<'_> {
     let Some(packet) = packet else { return Verdict::NotIp };
     // Again in the next call if the packet is refused in this one: it comes to the same.
     let is_completed = frame.is_unfinished && ip::complete_checksum(packet);
-    Verdict::Packet(packet, is_completed)
+    Verdict::Packet(packet, is_completed, frame.received_ns)
 }
 
-impl Source for RingSource {
-    fn receive(&mut self, wait: Duration, take: &mut dyn FnMut(&[u8]) -> bool) -> io::Result<usize> {
+impl RingSource {
+    /// As [`Source::receive`], and of each packet when the kernel had it for this source, in nanoseconds of `CLOCK_REALTIME`: the same whenever
+    /// the source is read.
+    ///
+    /// # Errors
+    /// As [`Source::receive`].
+    pub fn receive_with_times(
+        &mut self,
+        wait: Duration,
+        mut take: impl FnMut(&[u8], u64) -> bool,
+    ) -> io::Result<usize> {
         let (mut taken, octets_before) = (0, self.counters.octets);
         if !self.ring.is_ready() && !self.wait(wait)? {
             return Ok(0);
@@ -197,8 +207,8 @@ impl Source for RingSource {
                 Next::Nothing => break,
                 Next::Damaged => self.counters.not_ip += 1,
                 Next::Frame(frame) => match judge(frame, self.mtu) {
-                    Verdict::Packet(packet, is_completed) => {
-                        if !take(packet) {
+                    Verdict::Packet(packet, is_completed, received_ns) => {
+                        if !take(packet, received_ns) {
                             break;
                         }
                         taken += 1;
@@ -215,6 +225,12 @@ impl Source for RingSource {
         }
         self.ring.warm(taken, (self.counters.octets - octets_before) as usize);
         Ok(taken)
+    }
+}
+
+impl Source for RingSource {
+    fn receive(&mut self, wait: Duration, take: &mut dyn FnMut(&[u8]) -> bool) -> io::Result<usize> {
+        self.receive_with_times(wait, |packet, _| take(packet))
     }
 
     fn counters(&self) -> Received {

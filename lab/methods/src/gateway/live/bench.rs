@@ -8,7 +8,7 @@ use ciphermill_search::{Outcome, Range, SearchError, Trial, Tried};
 
 use super::frame::Frame;
 use super::ground::Side;
-use super::pace::{LAG_MAX, Rate};
+use super::pace::{LAG_MAX, Missed, Rate};
 use super::plan::{Case, Plan};
 use super::running::{Running, Spending};
 use super::tally::GRACE;
@@ -68,6 +68,8 @@ pub struct Latency {
     pub p50_us: f64,
     /// And 99 of 100.
     pub p99_us: f64,
+    /// The share of packets that were not sent since the generator's core was taken when they were due.
+    pub left_out: f64,
 }
 
 /// Core seconds for a gigabit of packets that come out, counted from their IP headers on.
@@ -151,6 +153,7 @@ impl Bench<'_, '_> {
             for (point, share) in latency_shares(rate_pps, plan.shares, plan.stream).iter().zip(plan.shares) {
                 let offer = Offer {
                     rate: Rate::PerSecond(point.rate_pps),
+                    missed: Missed::LeftOut,
                     duration: point.stream,
                     after: point.after,
                     grace: GRACE,
@@ -185,7 +188,8 @@ impl Bench<'_, '_> {
 
     fn flood(&mut self) -> Result<Flood, LabError> {
         let (duration, zero) = (self.plan.trial, Duration::ZERO);
-        let counted = self.offer(Offer { rate: Rate::Flood, duration, after: zero, grace: zero })?;
+        let counted =
+            self.offer(Offer { rate: Rate::Flood, missed: Missed::MadeUpFor, duration, after: zero, grace: zero })?;
         let per_second = |packets: u64| packets as f64 / counted.duration.as_secs_f64();
         Ok(Flood { offered_pps: per_second(counted.offered), carried_pps: per_second(counted.counts.in_time) })
     }
@@ -197,8 +201,8 @@ impl Bench<'_, '_> {
             let rate_pps = flood.offered_pps * share;
             for _ in 0..self.plan.tries.div_ceil(2) {
                 let duration = self.plan.trial;
-                let counted =
-                    self.offer(Offer { rate: Rate::PerSecond(rate_pps), duration, after: duration, grace: GRACE })?;
+                let (rate, missed) = (Rate::PerSecond(rate_pps), Missed::MadeUpFor);
+                let counted = self.offer(Offer { rate, missed, duration, after: duration, grace: GRACE })?;
                 if counted.lag_max <= LAG_MAX {
                     return Ok(rate_pps);
                 }
@@ -219,11 +223,9 @@ impl Bench<'_, '_> {
     }
 
     fn spend(&mut self, offer: Offer) -> Result<(Counted, Spending), LabError> {
-        self.keeping_up(|bench| {
-            let before = bench.running.spending().map_err(failed)?;
-            let counted = bench.offer(offer)?;
-            Ok((counted.lag_max, (counted, bench.running.spending().map_err(failed)?.minus(&before))))
-        })
+        let before = self.running.spending().map_err(failed)?;
+        let counted = self.offer(offer)?;
+        Ok((counted, self.running.spending().map_err(failed)?.minus(&before)))
     }
 
     fn offer(&mut self, offer: Offer) -> Result<Counted, LabError> {
@@ -267,7 +269,8 @@ impl Trial for Bench<'_, '_> {
     type Error = LabError;
 
     fn run(&mut self, rate_pps: f64, duration: Duration) -> Result<Outcome, LabError> {
-        let offer = Offer { rate: Rate::PerSecond(rate_pps), duration, after: Duration::ZERO, grace: GRACE };
+        let (rate, missed) = (Rate::PerSecond(rate_pps), Missed::MadeUpFor);
+        let offer = Offer { rate, missed, duration, after: Duration::ZERO, grace: GRACE };
         self.keeping_up(|bench| {
             let counted = bench.offer(offer)?;
             Ok((counted.lag_max, outcome(&counted)))
@@ -288,7 +291,8 @@ fn outcome(counted: &Counted) -> Outcome {
 
 fn latency(counted: &Counted, share: f64) -> Option<Latency> {
     let us = |quantile: f64| Some(counted.times.quantile(quantile)? as f64 / 1e3);
-    Some(Latency { share, p50_us: us(0.5)?, p99_us: us(0.99)? })
+    let left_out = counted.left_out as f64 / (counted.left_out + counted.offered) as f64;
+    Some(Latency { share, p50_us: us(0.5)?, p99_us: us(0.99)?, left_out })
 }
 
 fn failed(error: std::io::Error) -> LabError {
@@ -319,11 +323,12 @@ mod tests {
         let mut times = Histogram::new();
         (1..=100).for_each(|us| times.add(us * 1000));
         let duration = Duration::from_secs(1);
-        let counted = Counted { offered: 100, duration, lag_max: Duration::ZERO, counts, times };
+        let counted = Counted { offered: 100, left_out: 25, duration, lag_max: Duration::ZERO, counts, times };
         // Ten did not come in time, and two came again.
         assert_eq!(outcome(&counted).lost(), 12);
         let found = latency(&counted, 0.5).expect("times");
         assert!((50.0..52.0).contains(&found.p50_us) && (99.0..103.0).contains(&found.p99_us), "{found:?}");
+        assert!((found.left_out - 0.2).abs() < 1e-9);
         let flood = Flood { offered_pps: 1000.0, carried_pps: 250.0 };
         assert!((flood.loss() - 0.75).abs() < 1e-9);
     }

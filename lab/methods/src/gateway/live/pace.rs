@@ -9,6 +9,19 @@ pub(super) const BURST: u64 = 32;
 /// queue on the way holds.
 pub(super) const LAG_MAX: Duration = Duration::from_millis(2);
 
+/// How far behind its rate a generator may be with a packet that it still sends where it does not make up for pauses. A turn of its loop takes some
+/// ten microseconds.
+const SKIPPED_FROM_NS: u64 = 100_000;
+
+/// What becomes of packets that were due while the generator's core was taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Missed {
+    /// They are sent in bursts: a trial of losses has as many packets as its rate demands.
+    MadeUpFor,
+    /// They are left out: times are those of packets at constant distances, and not of what waits behind a burst that the rate knows nothing of.
+    LeftOut,
+}
+
 /// At which rate packets are sent.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Rate {
@@ -24,17 +37,20 @@ pub(super) struct Pace {
     rate: Rate,
     /// Packets of the whole trial; `None` where time alone ends it.
     pub(super) total: Option<u64>,
+    /// Packets that were sent or left out.
     pub(super) sent: u64,
+    missed: Missed,
+    pub(super) left_out: u64,
     lag_max_ns: u64,
 }
 
 impl Pace {
-    pub(super) fn new(rate: Rate, duration: Duration) -> Pace {
+    pub(super) fn new(rate: Rate, duration: Duration, missed: Missed) -> Pace {
         let total = match rate {
             Rate::PerSecond(pps) => Some((pps * duration.as_secs_f64()).round().max(1.0) as u64),
             Rate::Flood => None,
         };
-        Pace { rate, total, sent: 0, lag_max_ns: 0 }
+        Pace { rate, total, sent: 0, missed, left_out: 0, lag_max_ns: 0 }
     }
 
     /// How many packets go out now, at most [`BURST`]: the first one is due at the beginning.
@@ -45,9 +61,21 @@ impl Pace {
         if waiting > 0 {
             // The oldest of those that wait was due at this time.
             let due_ns = (self.sent as f64 * 1e9 / pps) as u64;
-            self.lag_max_ns = self.lag_max_ns.max(elapsed_ns.saturating_sub(due_ns));
+            let lag_ns = elapsed_ns.saturating_sub(due_ns);
+            if self.missed == Missed::LeftOut && lag_ns > SKIPPED_FROM_NS {
+                // All but the one that is due now.
+                self.left_out += waiting - 1;
+                self.sent += waiting - 1;
+                return 1;
+            }
+            self.lag_max_ns = self.lag_max_ns.max(lag_ns);
         }
         waiting.min(BURST)
+    }
+
+    /// Packets that were offered.
+    pub(super) fn offered(&self) -> u64 {
+        self.total.unwrap_or(self.sent) - self.left_out
     }
 
     /// Whether all packets were sent.
@@ -67,7 +95,7 @@ mod tests {
 
     #[test]
     fn packets_are_due_at_constant_distances() {
-        let mut pace = Pace::new(Rate::PerSecond(1000.0), Duration::from_millis(10));
+        let mut pace = Pace::new(Rate::PerSecond(1000.0), Duration::from_millis(10), Missed::MadeUpFor);
         assert_eq!(pace.total, Some(10));
         let mut sent_at = Vec::new();
         for elapsed_us in 0..10_000 {
@@ -85,7 +113,7 @@ mod tests {
 
     #[test]
     fn what_was_missed_is_made_up_for_in_bursts_and_told() {
-        let mut pace = Pace::new(Rate::PerSecond(1e6), Duration::from_secs(1));
+        let mut pace = Pace::new(Rate::PerSecond(1e6), Duration::from_secs(1), Missed::MadeUpFor);
         assert_eq!(pace.due(0), 1);
         pace.sent += 1;
         // The second one was due after a microsecond.
@@ -97,8 +125,25 @@ mod tests {
     }
 
     #[test]
+    fn what_was_missed_is_left_out_where_times_count() {
+        let mut pace = Pace::new(Rate::PerSecond(1e6), Duration::from_millis(10), Missed::LeftOut);
+        assert_eq!(pace.due(99_000), BURST, "a turn of the loop is no pause");
+        pace.sent += 100;
+        assert_eq!((pace.due(5_100_000), pace.left_out), (1, 5_000));
+        pace.sent += 1;
+        assert_eq!((pace.due(5_100_000), pace.due(5_101_000)), (0, 1));
+        pace.sent += 1;
+        assert_eq!((pace.offered(), pace.lag_max()), (5_000, Duration::from_micros(99)));
+        // A pause at the end: the last one is sent.
+        assert_eq!(pace.due(20_000_000), 1);
+        pace.sent += 1;
+        assert!(pace.is_done());
+        assert_eq!((pace.left_out, pace.offered()), (9_897, 103));
+    }
+
+    #[test]
     fn a_flood_has_no_end_of_its_own() {
-        let mut pace = Pace::new(Rate::Flood, Duration::from_secs(1));
+        let mut pace = Pace::new(Rate::Flood, Duration::from_secs(1), Missed::MadeUpFor);
         assert_eq!((pace.due(0), pace.total, pace.is_done()), (BURST, None, false));
     }
 }

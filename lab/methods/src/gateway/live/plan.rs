@@ -137,12 +137,16 @@ impl Plan {
                 self.trials_max
             ),
             format!(
-                "Latency at {} % of PDR in streams of {} s, whose second half counts. A trial in which the generator was late \
-                 by more than {} ms is repeated, up to {} times in all; then the one in which it was least late counts, and is told of.",
-                self.shares.iter().map(|share| (share * 100.0).to_string()).collect::<Vec<_>>().join(", "),
-                s(&self.stream),
+                "A trial of a search in which the generator was late by more than {} ms is repeated, up to {} times in all; then the one in \
+                 which it was least late counts, and is told of.",
                 super::pace::LAG_MAX.as_millis(),
                 self.tries
+            ),
+            format!(
+                "Latency at {} % of PDR in streams of {} s, whose second half counts, by the kernel's stamps. What the generator cannot send \
+                 when it is due is left out of them, and not made up for in bursts.",
+                self.shares.iter().map(|share| (share * 100.0).to_string()).collect::<Vec<_>>().join(", "),
+                s(&self.stream),
             ),
             format!(
                 "Lost is what has not come {} ms after a trial's last packet, and what comes twice. A rate that is too high by {} % \

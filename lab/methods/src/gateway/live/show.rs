@@ -123,8 +123,15 @@ fn conclusions(lives: &[Live]) -> Vec<String> {
         let most = lives.iter().map(|live| live.late.1).max().unwrap_or_default();
         said.push(format!(
             "In {late} trials that count the generator was late all the same, by {} ms at most: other programs took its core. What it made up \
-             for came in bursts, so that rates are lower and latencies higher than they would be on a quiet machine.",
+             for came in bursts, so that rates are lower than they would be on a quiet machine.",
             digits(most.as_secs_f64() * 1e3)
+        ));
+    }
+    let left_out = lives.iter().flat_map(|live| &live.latencies).map(|latency| latency.left_out).fold(0.0, f64::max);
+    if left_out > 0.0 {
+        said.push(format!(
+            "While latency was measured, up to {} % of the packets were left out: other programs had the generator's core when they were due.",
+            digits(100.0 * left_out)
         ));
     }
     said
@@ -242,7 +249,8 @@ fn latencies(plan: &Plan, lives: &[Live]) -> Table {
         table.row(heads(live).into_iter().chain(cells));
     }
     table.note =
-        "At shares of PDR, from before a packet is sent until it is counted, through both gateways.".to_owned();
+        "At shares of PDR, from before a packet is sent until the kernel has it at the far end, through both gateways."
+            .to_owned();
     table
 }
 
@@ -354,7 +362,7 @@ mod tests {
             greatest_pps: 900e3,
             ndr: goal(Goal::ndr(), kpps * 1e3),
             pdr: goal(Goal::pdr(), kpps * 1.1e3),
-            latencies: vec![Latency { share: 0.5, p50_us: 20.0, p99_us: 90.0 }],
+            latencies: vec![Latency { share: 0.5, p50_us: 20.0, p99_us: 90.0, left_out: 0.025 }],
             cost: Some(Cost { share: 0.9, spending: Spending { core, ..Spending::default() } }),
             flood: Flood { offered_pps: 1e6, carried_pps: kpps * 500.0 },
             curve: vec![[kpps * 1e3, 0.0], [kpps * 2e3, 0.5]],
@@ -390,6 +398,7 @@ mod tests {
             said.contains("In 18 trials that count the generator was late all the same, by 3.50 ms at most"),
             "{said}"
         );
+        assert!(said.contains("up to 2.50 % of the packets were left out"), "{said}");
         assert_eq!((section.tables.len(), section.tables[0].rows.len()), (3, 9));
         // What is carried by length, and two lengths with a mix of losses by rate.
         assert_eq!(section.plots.len(), 4);

@@ -11,11 +11,12 @@ use ciphermill_packets::filter::Filter;
 use ciphermill_packets::takeover::Takeover;
 use ciphermill_packets::{Sink, Source};
 use rustix::process::{getpriority_process, setpriority_process};
+use rustix::time::{ClockId, clock_gettime};
 
 use super::frame::{Frame, Packets, Stamp, has_mark};
 use super::ground::{Ground, INSIDE, OUTSIDE, SIDES, Side, URGENT};
 use super::histogram::Histogram;
-use super::pace::{BURST, Pace, Rate};
+use super::pace::{BURST, Missed, Pace, Rate};
 use super::tally::{Counts, Tally};
 
 /// Packets that are received before the loop looks whether one is due.
@@ -61,6 +62,7 @@ impl Direction {
 pub(super) struct Offer {
     /// Of both ways together.
     pub(super) rate: Rate,
+    pub(super) missed: Missed,
     pub(super) duration: Duration,
     /// After how much of it times count.
     pub(super) after: Duration,
@@ -71,14 +73,40 @@ pub(super) struct Offer {
 /// What was counted in a trial.
 #[derive(Clone, Debug)]
 pub(super) struct Counted {
-    /// Packets that the rate demanded.
+    /// Packets that the rate demanded, but for those that were left out.
     pub(super) offered: u64,
+    pub(super) left_out: u64,
     /// For how long they were sent.
     pub(super) duration: Duration,
     /// By how much one of them was sent late at most.
     pub(super) lag_max: Duration,
     pub(super) counts: Counts,
     pub(super) times: Histogram,
+}
+
+/// What times count from, by the clock of the kernel's stamps: packets are received when the kernel has them, whenever the generator looks.
+///
+/// It is the wall clock. Somebody who sets it during a trial changes the times of the packets that are under way then.
+#[derive(Clone, Copy)]
+struct Origin(u64);
+
+impl Origin {
+    fn now() -> Origin {
+        Origin(wall_ns())
+    }
+
+    fn elapsed_ns(self) -> u64 {
+        self.since(wall_ns())
+    }
+
+    fn since(self, wall_ns: u64) -> u64 {
+        wall_ns.saturating_sub(self.0)
+    }
+}
+
+fn wall_ns() -> u64 {
+    let now = clock_gettime(ClockId::Realtime);
+    now.tv_sec.cast_unsigned() * 1_000_000_000 + now.tv_nsec.cast_unsigned()
 }
 
 struct End {
@@ -99,7 +127,7 @@ pub(super) struct Tester {
     /// What passes between the gateways, where it is looked at.
     wire: Option<RingSource>,
     direction: Direction,
-    origin: Instant,
+    origin: Origin,
     trial: u16,
 }
 
@@ -113,7 +141,7 @@ impl Tester {
         let ends = [End::open(ground, west, 0, frame)?, End::open(ground, east, 1, frame)?];
         let options = SourceOptions { filter: Filter::Ip, frames: 256, ..SourceOptions::default() };
         let wire = ground.lab.within(east.name(), || RingSource::open(OUTSIDE, &options))??;
-        Ok(Tester { ends, wire: Some(wire), direction, origin: Instant::now(), trial: 0 })
+        Ok(Tester { ends, wire: Some(wire), direction, origin: Origin::now(), trial: 0 })
     }
 
     /// Sends a few packets each way and says whether all ends have some, and whether some could be read between the gateways.
@@ -122,7 +150,8 @@ impl Tester {
     /// What the system says.
     pub(super) fn probe(&mut self) -> io::Result<Probe> {
         let (rate, duration) = (Rate::PerSecond(1000.0), Duration::from_millis(20));
-        self.offer_ways(Offer { rate, duration, after: Duration::ZERO, grace: duration }, Direction::BothWays)?;
+        let missed = Missed::MadeUpFor;
+        self.offer_ways(Offer { rate, missed, duration, after: Duration::ZERO, grace: duration }, Direction::BothWays)?;
         let (mut is_clear, mut seen) = (false, 0);
         if let Some(wire) = &mut self.wire {
             wire.receive(Duration::ZERO, &mut |packet| {
@@ -174,7 +203,7 @@ impl Tester {
                 break elapsed;
             }
         };
-        let closes_ns = (origin.elapsed() + offer.grace).as_nanos() as u64;
+        let closes_ns = origin.elapsed_ns() + offer.grace.as_nanos() as u64;
         self.ends.iter_mut().for_each(|end| end.tally.close(closes_ns));
         self.residue()?;
         Ok(self.counted(senders, elapsed.max(offer.duration)))
@@ -197,13 +226,15 @@ impl Tester {
     fn counted(&self, senders: usize, duration: Duration) -> Counted {
         let mut sum = Counted {
             offered: 0,
+            left_out: 0,
             duration,
             lag_max: Duration::ZERO,
             counts: Counts::default(),
             times: Histogram::new(),
         };
         for end in self.ends.iter().take(senders) {
-            sum.offered += end.pace.total.unwrap_or(end.pace.sent);
+            sum.offered += end.pace.offered();
+            sum.left_out += end.pace.left_out;
             sum.lag_max = sum.lag_max.max(end.pace.lag_max());
         }
         for end in &self.ends {
@@ -249,16 +280,16 @@ impl End {
         // Without it the kernel finds that no host has the address, which takes a little longer.
         let takeover = ground.lab.within(side.host(), || Takeover::new(INSIDE, Filter::Ip, &[]))?.ok();
         let packets = Packets::new(frame, 2 * BURST as usize, side.station(), side.peer().station());
-        let pace = Pace::new(Rate::Flood, Duration::ZERO);
+        let pace = Pace::new(Rate::Flood, Duration::ZERO, Missed::MadeUpFor);
         Ok(End { sink, source, packets, at: 0, pace, tally: Tally::new(1 - number), _takeover: takeover })
     }
 
     /// Takes what an earlier trial has left, and begins one.
-    fn begin(&mut self, trial: u16, rate: Rate, offer: &Offer, origin: Instant) -> io::Result<()> {
-        self.pace = Pace::new(rate, offer.duration);
+    fn begin(&mut self, trial: u16, rate: Rate, offer: &Offer, origin: Origin) -> io::Result<()> {
+        self.pace = Pace::new(rate, offer.duration, offer.missed);
         let room = self.pace.total.unwrap_or((FLOOD_PPS * offer.duration.as_secs_f64()) as u64);
         while self.drain(origin)? > 0 {}
-        let settled_ns = (origin.elapsed() + offer.after).as_nanos() as u64;
+        let settled_ns = origin.elapsed_ns() + offer.after.as_nanos() as u64;
         self.tally.begin(trial, room as usize, settled_ns);
         Ok(())
     }
@@ -268,14 +299,14 @@ impl End {
         self.pace.is_done() || self.pace.total.is_none() && elapsed >= duration
     }
 
-    fn send_due(&mut self, begun: Instant, origin: Instant, trial: u16, end: u8) -> io::Result<()> {
+    fn send_due(&mut self, begun: Instant, origin: Origin, trial: u16, end: u8) -> io::Result<()> {
         let due = self.pace.due(begun.elapsed().as_nanos() as u64);
         if due == 0 {
             return Ok(());
         }
         // Up to where the packets begin again.
         let due = (due as usize).min(self.packets.spans.len().saturating_sub(self.at));
-        let sent_ns = origin.elapsed().as_nanos() as u64;
+        let sent_ns = origin.elapsed_ns();
         for at in self.at..self.at + due {
             let number = self.pace.sent as u32;
             self.packets.stamp(at, Stamp { trial, end, number, sent_ns });
@@ -287,15 +318,15 @@ impl End {
         Ok(())
     }
 
-    fn drain(&mut self, origin: Instant) -> io::Result<usize> {
+    fn drain(&mut self, origin: Origin) -> io::Result<usize> {
         let (tally, mut taken) = (&mut self.tally, 0);
-        self.source.receive(Duration::ZERO, &mut |packet| {
+        self.source.receive_with_times(Duration::ZERO, |packet, received_ns| {
             if taken == DRAIN {
                 return false;
             }
             taken += 1;
             if let Some(stamp) = Stamp::of(packet) {
-                tally.take(stamp, packet.len(), origin.elapsed().as_nanos() as u64);
+                tally.take(stamp, packet.len(), origin.since(received_ns));
             }
             true
         })
