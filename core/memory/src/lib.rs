@@ -6,6 +6,7 @@
 //! - [`Arena`] and [`ArenaWriter`]: the one buffer that a batch's inputs and outputs lie in, on the heap or in a sealed
 //!   memory file that another process can map.
 //! - [`Region`]: bytes that another process, which need not be trusted, may write at any time.
+//! - [`prefetch`]: what will be read soon is brought into the cache.
 //! - [`Slab`]: a table that is read without locks under a [`Lease`]; removed entries die when the last lease that
 //!   could see them ends, and those that were pinned when they are let go of.
 //!
@@ -23,6 +24,7 @@ mod arena;
 mod error;
 mod guarded;
 mod map;
+mod prefetch;
 mod region;
 mod secret;
 mod slab;
@@ -33,6 +35,7 @@ pub use arena::{ARENA_MAX, Arena, ArenaSpan, ArenaWriter, Wipe};
 pub use error::{Full, MemoryError};
 pub use guarded::{Align, GUARDED_MAX, GuardedBuf};
 pub use map::prefer_huge_pages;
+pub use prefetch::prefetch;
 pub use region::Region;
 pub use secret::{LockReport, SECRET_MAX, SecretBytes, SecretPool, protect_process};
 pub use slab::{Iter, Lease, SLAB_MAX, Slab, SlotId};

@@ -297,12 +297,6 @@ impl Meter {
         if core::mem::replace(&mut self.is_ending, true) { Life::Good } else { Life::Ending }
     }
 
-    /// Reads what a packet needs.
-    #[inline(always)]
-    pub(crate) fn touch(&self) -> u64 {
-        self.packets ^ self.next.time_ns
-    }
-
     /// What time alone does to it, while no packets come.
     pub(crate) fn passes(&mut self, now: Duration) -> Life {
         let now_ns = nanoseconds(now);

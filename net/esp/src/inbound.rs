@@ -9,8 +9,8 @@ use crate::burst::{Burst, Fate, Packet, Place};
 use crate::counters::Drop;
 use crate::icmp::Problem;
 use crate::ip::{self, Header, protocol};
-use crate::limits::{ESP_LEN, UDP_LEN};
-use crate::outbound::{PADDING, head_of, nonce_of};
+use crate::limits::{ESP_LEN, IPV4_LEN, IPV6_LEN, UDP_LEN};
+use crate::outbound::{LOOKED_UP_FROM, PADDING, STRIDE, head_of, nonce_of};
 use crate::outer::decapsulated;
 use crate::policy::{Action, Policies};
 use crate::replay::Verdict;
@@ -30,7 +30,12 @@ impl Tunnels {
     /// Looks at packets that came from outside, and lays out those that are ESP. `now` as in [`Tunnels::begin_outbound`].
     pub fn begin_inbound(&mut self, burst: &mut Burst, now: Duration) {
         burst.begin(Direction::Decrypt, &self.kinds, now);
+        let is_many = self.inbound.len() >= LOOKED_UP_FROM;
+        let mut ahead = [0; 2];
         for at in 0..burst.packets.len() {
+            if is_many && at % STRIDE == 0 {
+                self.look_ahead_inbound(burst, &mut ahead, at);
+            }
             self.received.packets += 1;
             let place = self.begin_one(burst, at).unwrap_or_else(|reason| {
                 self.received.drop(reason);
@@ -38,6 +43,25 @@ impl Tunnels {
             });
             burst.packets[at].place = place;
         }
+    }
+
+    /// Fetches the associations of the packets that come next, one [`STRIDE`] after the places of their names; `ahead` says for how many packets
+    /// each of both is done.
+    fn look_ahead_inbound(&self, burst: &Burst, ahead: &mut [usize; 2], at: usize) {
+        let Burst { packets, data, .. } = burst;
+        let upto = |strides: usize| (at + strides * STRIDE).min(packets.len());
+        let [named, fetched] = [upto(2), upto(1)];
+        for packet in &packets[ahead[0]..named] {
+            if let Some(spi) = likely_spi(packet.octets(data)) {
+                self.by_spi.fetch(spi);
+            }
+        }
+        for packet in &packets[ahead[1]..fetched] {
+            if let Some(id) = likely_spi(packet.octets(data)).and_then(|spi| self.inbound_of(spi)) {
+                self.inbound.fetch(id);
+            }
+        }
+        *ahead = [named, fetched];
     }
 
     fn begin_one(&mut self, burst: &mut Burst, at: usize) -> Result<Place, Drop> {
@@ -265,6 +289,17 @@ impl Inbound {
             Verdict::Old => Err(Drop::Old),
         }
     }
+}
+
+/// Where most packets have their SPI: behind a header without options, and UDP if that is there.
+#[inline(always)]
+fn likely_spi(packet: &[u8]) -> Option<u32> {
+    let (next_header, header_len) = match *packet.first()? >> 4 {
+        4 => (*packet.get(9)?, IPV4_LEN),
+        _ => (*packet.get(6)?, IPV6_LEN),
+    };
+    let at = if next_header == protocol::UDP { header_len + UDP_LEN } else { header_len };
+    packet.get(at..)?.first_chunk::<4>().map(|spi| u32::from_be_bytes(*spi))
 }
 
 /// Whether the last `len` bytes count up from one (RFC 4303, 2.4: a receiver should look).

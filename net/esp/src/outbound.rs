@@ -3,6 +3,7 @@
 use core::time::Duration;
 
 use ciphermill_contract::Direction;
+use ciphermill_memory::prefetch;
 
 use crate::association::{Life, Outbound, Shape};
 use crate::burst::{Burst, Fate, Found, Packet, Place};
@@ -17,9 +18,12 @@ use crate::policy::{Action, Verdict};
 use crate::slots::SaId;
 use crate::tunnels::{Event, Tunnels, goes_on, tell};
 
-/// Associations from which on they are looked for in a pass of its own: what is looked up for one packet then is on its way from memory while others
-/// are looked up. With few, everything is in the nearest cache.
-const LOOKED_UP_FROM: usize = 64;
+/// Associations from which on they are looked for ahead of their packets: what is looked up for one packet then is on its way from memory while
+/// others are worked on. With few, everything is in the nearest cache.
+pub(crate) const LOOKED_UP_FROM: usize = 64;
+
+/// Packets that are looked ahead for at once.
+pub(crate) const STRIDE: usize = 16;
 
 /// Bytes that padding is taken from: 1, 2, 3 and so on (RFC 4303, 2.4).
 pub(crate) const PADDING: [u8; 16] = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16];
@@ -30,18 +34,20 @@ impl Tunnels {
     pub fn begin_outbound(&mut self, burst: &mut Burst, now: Duration) {
         burst.begin(Direction::Encrypt, &self.kinds, now);
         burst.found.clear();
-        if self.outbound.len() >= LOOKED_UP_FROM {
-            self.look_up(burst);
-        }
         if burst.is_laid_out_later { self.begin_all::<true>(burst) } else { self.begin_all::<false>(burst) }
     }
 
     /// `LATER`: packets are laid out when the burst is run, while others have the lock.
     fn begin_all<const LATER: bool>(&mut self, burst: &mut Burst) {
         let mut last = Last::NONE;
+        let is_many = self.outbound.len() >= LOOKED_UP_FROM;
+        let mut ahead = Ahead { packets: burst.packets.len(), done: [0; 4], last: Last::NONE };
         let mut at = 0;
         // Fragments come behind the packets that were pushed.
         while at < burst.packets.len() {
+            if is_many && at % STRIDE == 0 && at < ahead.packets {
+                self.look_ahead(burst, &mut ahead, at);
+            }
             let packet = burst.packets[at];
             self.sent.packets += 1;
             let place = match packet.place.fate() {
@@ -70,22 +76,34 @@ impl Tunnels {
         }
     }
 
-    /// Finds the associations of a burst's packets, and touches what will be needed of each: in short loops, of which a core has many turns under
-    /// way, so that they wait together.
-    fn look_up(&self, burst: &mut Burst) {
-        let mut touched = 0;
-        for packet in &burst.packets {
-            touched ^= self.outbound_policies.touch(packet.octets(&burst.data));
+    /// Finds the associations of the packets that come next, and fetches what will be needed of each: every step reads what the step before has
+    /// fetched, one [`STRIDE`] of packets later.
+    fn look_ahead(&self, burst: &mut Burst, ahead: &mut Ahead, at: usize) {
+        let Burst { packets, data, found, .. } = burst;
+        let upto = |strides: usize| (at + strides * STRIDE).min(ahead.packets);
+        let [policies, decided, named, shaped] = [upto(4), upto(3), upto(2), upto(1)];
+        for packet in &packets[ahead.done[0]..policies] {
+            self.outbound_policies.fetch(packet.octets(data));
         }
-        let mut last = Last::NONE;
-        burst
-            .found
-            .extend(burst.packets.iter().map(|packet| self.find::<false>(packet.octets(&burst.data), &mut last)));
-        for found in &mut burst.found {
+        for packet in &packets[ahead.done[1]..decided] {
+            let decision = self.find::<false>(packet.octets(data), &mut ahead.last);
+            if let Some(tunnel) = decision.verdict.tunnel() {
+                self.current.fetch(tunnel);
+            }
+            found.push(decision);
+        }
+        for found in &mut found[ahead.done[2]..named] {
             found.id = self.association(found.verdict);
-            touched ^= found.id.and_then(|id| self.outbound.get(id)).map_or(0, Outbound::touch);
+            if let Some(id) = found.id {
+                self.outbound.fetch(id);
+            }
         }
-        core::hint::black_box(touched);
+        for found in &found[ahead.done[3]..shaped] {
+            if let Some(one) = found.id.and_then(|id| self.outbound.get(id)) {
+                prefetch(&*one.shape);
+            }
+        }
+        ahead.done = [policies, decided, named, shaped];
     }
 
     /// The association that a tunnel's packets leave by.
@@ -237,6 +255,15 @@ impl Tunnels {
     }
 }
 
+/// How far it was looked ahead in a burst.
+struct Ahead {
+    /// Those that were pushed.
+    packets: usize,
+    /// For how many of them each step is done.
+    done: [usize; 4],
+    last: Last,
+}
+
 /// The packet before.
 struct Last {
     header: Header,
@@ -293,12 +320,6 @@ impl Outbound {
         let place = self.shape.lay_out(packet, next_header, &mut burst.data, group);
         Ok((place, life))
     }
-
-    /// Reads a word of each line of the cache that a packet needs.
-    #[inline(always)]
-    fn touch(&self) -> u64 {
-        self.last ^ u64::from(self.inner_max) ^ self.meter.touch() ^ self.shape.touch()
-    }
 }
 
 impl Burst {
@@ -315,12 +336,6 @@ impl Burst {
 }
 
 impl Shape {
-    /// Reads a word of each line of the cache that a packet needs.
-    #[inline(always)]
-    fn touch(&self) -> u64 {
-        u64::from(self.outer.first()) ^ u64::from(self.group)
-    }
-
     /// Lays the first packets out, as many as have this shape's number; says behind how many others begin.
     // By itself, since the compiler knows of arguments that they do not overlap.
     #[inline(never)]

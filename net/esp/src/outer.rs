@@ -93,12 +93,6 @@ impl OuterHeader {
         })
     }
 
-    /// Its first byte.
-    #[inline(always)]
-    pub(crate) fn first(&self) -> u8 {
-        self.bytes[0]
-    }
-
     /// Bytes of it.
     #[inline]
     pub(crate) fn len(&self) -> usize {

@@ -392,22 +392,22 @@ impl Policies {
         self.v6.find(addresses, flow)
     }
 
-    /// Reads where the policy of a packet of version 4 would lie, so that it is in the cache when it is looked for: of each pair of lengths, up to
-    /// a few.
+    /// Fetches where the policy of a packet of version 4 would lie, so that it is in the cache when it is looked for: of each pair of lengths, up
+    /// to a few.
     #[inline(always)]
-    pub(crate) fn touch(&self, packet: &[u8]) -> u64 {
-        let Some(&[first, .., s0, s1, s2, s3, d0, d1, d2, d3]) = packet.first_chunk::<IPV4_LEN>() else { return 0 };
-        if first >> 4 != 4 {
-            return 0;
+    pub(crate) fn fetch(&self, packet: &[u8]) {
+        let Some(&[first, .., s0, s1, s2, s3, d0, d1, d2, d3]) = packet.first_chunk::<IPV4_LEN>() else { return };
+        if first >> 4 == 4 {
+            let addresses = u64::from_be_bytes([s0, s1, s2, s3, d0, d1, d2, d3]);
+            for tuple in self.v4.tuples.iter().take(FETCHED_MAX) {
+                tuple.entries.fetch(addresses.masked(tuple.masks));
+            }
         }
-        let addresses = u64::from_be_bytes([s0, s1, s2, s3, d0, d1, d2, d3]);
-        let tuples = self.v4.tuples.iter().take(TOUCHED_MAX);
-        tuples.map(|tuple| tuple.entries.touch(addresses.masked(tuple.masks))).sum()
     }
 }
 
-/// Tables that are touched for a packet at most.
-const TOUCHED_MAX: usize = 4;
+/// Tables of which a place is fetched for a packet at most.
+const FETCHED_MAX: usize = 4;
 
 #[cfg(test)]
 mod tests {

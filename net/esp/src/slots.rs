@@ -3,6 +3,7 @@
 use core::num::{NonZeroU32, NonZeroU64};
 
 use ciphermill_contract::Direction;
+use ciphermill_memory::prefetch;
 
 use crate::limits::ASSOCIATIONS_MAX;
 use crate::table::Keyed;
@@ -121,6 +122,14 @@ impl<T> Slots<T> {
     pub(crate) fn get_mut(&mut self, id: SaId) -> Option<&mut T> {
         let index = self.index(id);
         self.all.get_mut(index).filter(|place| place.generation.get() == id.generation())?.thing.as_mut()
+    }
+
+    /// Fetches a thing, so that it is in the cache when it is asked for.
+    #[inline(always)]
+    pub(crate) fn fetch(&self, id: SaId) {
+        if let Some(place) = self.all.get(self.index(id)) {
+            prefetch(place);
+        }
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = (SaId, &T)> {

@@ -1,5 +1,7 @@
 //! A hash table that packets look into. What it holds lies in its places by itself, each a line of the cache or a part of one, so that a packet
-//! that looks waits for one line; and a burst can touch the lines of all its packets before it reads the first.
+//! that looks waits for one line, which can be fetched before.
+
+use ciphermill_memory::prefetch;
 
 /// What things are found by.
 pub(crate) trait Key: Copy + Eq {
@@ -98,10 +100,12 @@ impl<V: Keyed> Table<V> {
         self.find(key).and_then(|place| self.places[place].as_mut())
     }
 
-    /// Reads of a key's place, so that it is in the cache when the key is looked for.
+    /// Fetches a key's place, so that it is in the cache when the key is looked for.
     #[inline(always)]
-    pub(crate) fn touch(&self, key: V::Key) -> u64 {
-        u64::from(self.places.get(self.place(key)).is_some_and(Option::is_some))
+    pub(crate) fn fetch(&self, key: V::Key) {
+        if let Some(place) = self.places.get(self.place(key)) {
+            prefetch(place);
+        }
     }
 
     /// Puts a thing in, in place of one with its key.

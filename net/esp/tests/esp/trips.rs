@@ -1,8 +1,11 @@
 //! There and back.
 
-use ciphermill_esp::{Parameters, Sequence, Transform};
+use std::net::{IpAddr, Ipv6Addr};
 
-use crate::ends::{Ends, Inner, NOW, Shape, checksum, hopped};
+use ciphermill_contract::Direction;
+use ciphermill_esp::{Action, Drop, Parameters, Policy, Prefix, SaId, Selector, Sequence, Transform};
+
+use crate::ends::{Ends, Inner, NOW, Shape, anything, checksum, hopped};
 
 /// Every shape that a tunnel has.
 fn shapes() -> impl Iterator<Item = Shape> {
@@ -118,6 +121,80 @@ fn it_makes_no_difference_when_packets_are_laid_out() {
     let (later, at_once) = (send(false), send(true));
     assert_eq!((later.0, later.1, later.2.len()), (40, 13, 40));
     assert!(later == at_once);
+}
+
+/// Whose packet that is: the destination's last byte.
+fn to_host(inner: Inner, len: usize, host: u8) -> Vec<u8> {
+    let mut packet = inner.packet(len, host);
+    let (last, checksum_at) = if inner.is_v6 { (39, None) } else { (19, Some(10)) };
+    packet[last] = host;
+    if let Some(at) = checksum_at {
+        packet[at..at + 2].fill(0);
+        let sum = checksum(&packet[..20]).to_be_bytes();
+        packet[at..at + 2].copy_from_slice(&sum);
+    }
+    packet
+}
+
+/// Ends with a tunnel for each host, in both families, and so many that no packet uses.
+fn many_hosts(hosts: u8, others: u8) -> (Ends, Vec<SaId>) {
+    let mut ends = Ends::new(&Shape::new("aes-128-gcm"));
+    // Who has no tunnel is bypassed or discarded.
+    for (selector, action) in anything().into_iter().zip([Action::Bypass, Action::Discard]) {
+        ends.sender.add_policy(Direction::Encrypt, Policy { selector, action, priority: 50 }).expect("room");
+    }
+    let add = |(number, family): (u8, bool)| {
+        let host = |last: u8| -> IpAddr {
+            if family { Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, last.into()).into() } else { [10, 0, 0, last].into() }
+        };
+        let selector = Selector::between(Prefix::host(host(1)), Prefix::host(host(number))).expect("one family");
+        let shape = Shape::new(if number % 2 == 0 { "aes-128-gcm" } else { "chacha20-poly1305" });
+        let tunnel = 1000 + u32::from(number) + if family { 1 << 20 } else { 0 };
+        let policy = Policy { selector, action: Action::Protect(tunnel), priority: 10 };
+        ends.sender.add_policy(Direction::Encrypt, policy.clone()).expect("room");
+        ends.receiver.add_policy(Direction::Decrypt, policy).expect("room");
+        let parameters = Parameters { spi: 0x9000 + tunnel, tunnel, path_mtu: 1400, ..shape.parameters() };
+        ends.receiver.add_inbound(parameters.clone(), &shape.keys(), NOW).expect("added");
+        ends.sender.add_outbound(parameters, &shape.keys(), NOW).expect("added")
+    };
+    let numbers = (10..10 + hosts).chain(200..200 + others);
+    let ids = numbers.flat_map(|number| [(number, false), (number, true)]).map(add).collect();
+    (ends, ids)
+}
+
+#[test]
+fn it_makes_no_difference_whether_associations_are_looked_for_ahead() {
+    let v6 = Inner { is_v6: true, ..Inner::V4 };
+    let cuttable = Inner { may_be_cut: true, ..Inner::V4 };
+    let send = |others: u8| {
+        let (mut ends, ids) = many_hosts(20, others);
+        let mut all = Vec::new();
+        // Bursts that end within a stride, with it and behind it.
+        for (burst, len) in [1usize, 15, 16, 17, 64, 100, 200].into_iter().enumerate() {
+            ends.burst.clear();
+            for at in 0..len {
+                let host = 10 + ((at * 7 + burst) % 20) as u8;
+                assert!(match at % 9 {
+                    0 | 4 | 7 => ends.burst.push(&to_host(Inner::V4, 60 + at, host)),
+                    1 | 5 => ends.burst.push(&to_host(v6, 80 + at, host)),
+                    2 => ends.burst.push(&to_host(cuttable, 1500, host)),
+                    3 => ends.burst.push_dummy(ids[at % 40], 70),
+                    // No tunnel: bypassed and discarded.
+                    6 => ends.burst.push(&to_host(if at % 2 == 0 { v6 } else { Inner::V4 }, 100, 99)),
+                    _ => ends.burst.push(&[0x45, 0, 0]),
+                });
+            }
+            all.push(ends.seal_burst());
+        }
+        let opened: Vec<_> = all.iter().map(|sealed| ends.open(sealed)).collect();
+        (all, opened, ends.sender.counters().0.clone(), ends.receiver.counters().1.clone())
+    };
+    let (few, many) = (send(0), send(30));
+    assert!(few.0 == many.0 && few.1 == many.1, "the same packets");
+    assert_eq!((&few.2, &few.3), (&many.2, &many.3));
+    assert!(few.2.fragments > 50 && few.2.dummies > 30 && few.2.bypassed > 10 && few.2.dropped(Drop::Malformed) > 30);
+    assert!(few.2.dropped(Drop::Policy) > 10 && few.3.done > 200 && few.3.dummies == few.2.dummies);
+    assert_eq!(few.3.dropped_all() - few.3.dropped(Drop::Policy), 0, "what was bypassed is no ESP");
 }
 
 #[test]
