@@ -37,6 +37,9 @@ use crate::report::Report;
 /// What offload engines get at a time: they need more to be worth the way.
 const OFFLOAD_CHUNK: ChunkLimits = ChunkLimits { ops: 1 << 16, bytes: 16 << 20 };
 
+/// How many keys ahead of one that is looked up another is fetched: as long as a line takes from the third-level cache.
+const KEYS_AHEAD: usize = 12;
+
 impl Runner {
     /// Runs columns; [`crate::Mill::run_columns`] documents it.
     pub(crate) fn run_columns(
@@ -167,7 +170,10 @@ fn ready_keys<'l>(
             }
             // Most often all were prepared before: then each is looked up once.
             let mut prepared = Vec::with_capacity(keys.len());
-            for entry in entries {
+            for (at, entry) in entries.enumerate() {
+                if let Some(key) = keys.get(at + KEYS_AHEAD) {
+                    lease.fetch(*key);
+                }
                 prepared.push(preparer.before(entry?));
             }
             if prepared.iter().any(|key| key.is_none()) {
