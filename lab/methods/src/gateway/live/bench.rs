@@ -3,16 +3,16 @@
 use std::time::Duration;
 
 use ciphermill_search::mlr::{GoalResult, Standing, search_within};
-use ciphermill_search::rfc2544::{LossRate, latency_shares, loss_rate};
-use ciphermill_search::{Outcome, Range, SearchError, Trial, Tried};
+use ciphermill_search::rfc2544::{BackToBack, LossRate, back_to_back, latency_shares, loss_rate};
+use ciphermill_search::{Burst, Outcome, Range, SearchError, Trial, Tried};
 
 use super::frame::Frame;
 use super::ground::Side;
 use super::pace::{LAG_MAX, Missed, Rate};
-use super::plan::{Case, Plan};
+use super::plan::{BURST_S, Case, Plan};
 use super::running::{Running, Spending};
 use super::tally::GRACE;
-use super::tester::{Counted, Direction, Offer, Tester};
+use super::tester::{Counted, Direction, Offer, RESIDUE_MAX, Tester};
 use crate::LabError;
 use crate::method::Progress;
 
@@ -49,6 +49,8 @@ pub struct Live {
     pub flood: Flood,
     /// Rates that were offered, and the share that was lost.
     pub curve: Vec<[f64; 2]>,
+    /// Packets of the longest burst without a loss; none where that was not measured.
+    pub burst: Option<f64>,
     /// The search's trials, in their order.
     pub trials: Vec<Tried>,
     /// Packets that came in another order, in all trials.
@@ -167,6 +169,7 @@ impl Bench<'_, '_> {
             }
         }
         let curve = if case.has_curve { self.curve(max_pps)? } else { Vec::new() };
+        let burst = if case.has_curve { Some(self.longest_burst(flood.offered_pps)?) } else { None };
         Ok(Live {
             stack: stack.to_owned(),
             suite: suite.to_owned(),
@@ -179,6 +182,7 @@ impl Bench<'_, '_> {
             cost,
             flood,
             curve,
+            burst,
             trials: found.trials,
             reordered: self.reordered,
             repeated: self.repeated,
@@ -222,6 +226,13 @@ impl Bench<'_, '_> {
         Ok(rates.trials.iter().rev().map(|tried| [tried.rate_pps, tried.outcome.loss_ratio()]).collect())
     }
 
+    /// Packets of the longest burst without a loss (RFC 2544, section 26.4).
+    fn longest_burst(&mut self, flood_pps: f64) -> Result<f64, LabError> {
+        let max_packets = (flood_pps * BURST_S) as u64;
+        let plan = BackToBack { max_packets, repeats: self.plan.bursts, ..BackToBack::new(flood_pps) };
+        Ok(back_to_back(self, &plan).map_err(of_search)?.mean_packets())
+    }
+
     fn spend(&mut self, offer: Offer) -> Result<(Counted, Spending), LabError> {
         let before = self.running.spending().map_err(failed)?;
         let counted = self.offer(offer)?;
@@ -232,6 +243,7 @@ impl Bench<'_, '_> {
         let what = match offer.rate {
             Rate::PerSecond(pps) => format!("{:.1} kpps", pps / 1e3),
             Rate::Flood => "as many as can be sent".to_owned(),
+            Rate::Burst(packets) => format!("{packets} packets at once"),
         };
         (self.progress)(&format!("{}: {what}", self.title))?;
         self.running.check()?;
@@ -275,6 +287,17 @@ impl Trial for Bench<'_, '_> {
             let counted = bench.offer(offer)?;
             Ok((counted.lag_max, outcome(&counted)))
         })
+    }
+}
+
+impl Burst for Bench<'_, '_> {
+    type Error = LabError;
+
+    fn burst(&mut self, packets: u64) -> Result<Outcome, LabError> {
+        let (rate, missed, duration) = (Rate::Burst(packets), Missed::MadeUpFor, Duration::from_secs_f64(BURST_S));
+        // Nothing is lost that comes at all: queues are what is measured.
+        let counted = self.offer(Offer { rate, missed, duration, after: duration, grace: RESIDUE_MAX })?;
+        Ok(outcome(&counted))
     }
 }
 

@@ -29,6 +29,8 @@ pub(super) enum Rate {
     PerSecond(f64),
     /// As fast as the generator can.
     Flood,
+    /// So many packets, as fast as it can.
+    Burst(u64),
 }
 
 /// The packets of one end.
@@ -49,13 +51,16 @@ impl Pace {
         let total = match rate {
             Rate::PerSecond(pps) => Some((pps * duration.as_secs_f64()).round().max(1.0) as u64),
             Rate::Flood => None,
+            Rate::Burst(packets) => Some(packets),
         };
         Pace { rate, total, sent: 0, missed, left_out: 0, lag_max_ns: 0 }
     }
 
     /// How many packets go out now, at most [`BURST`]: the first one is due at the beginning.
     pub(super) fn due(&mut self, elapsed_ns: u64) -> u64 {
-        let (Rate::PerSecond(pps), Some(total)) = (self.rate, self.total) else { return BURST };
+        let (Rate::PerSecond(pps), Some(total)) = (self.rate, self.total) else {
+            return self.total.map_or(BURST, |total| total.saturating_sub(self.sent).min(BURST));
+        };
         let due = ((elapsed_ns as f64 * pps / 1e9) as u64).saturating_add(1).min(total);
         let waiting = due.saturating_sub(self.sent);
         if waiting > 0 {
@@ -145,5 +150,15 @@ mod tests {
     fn a_flood_has_no_end_of_its_own() {
         let mut pace = Pace::new(Rate::Flood, Duration::from_secs(1), Missed::MadeUpFor);
         assert_eq!((pace.due(0), pace.total, pace.is_done()), (BURST, None, false));
+    }
+
+    #[test]
+    fn a_burst_has_as_many_packets_as_it_should() {
+        let mut pace = Pace::new(Rate::Burst(BURST + 5), Duration::from_secs(1), Missed::MadeUpFor);
+        assert_eq!((pace.due(0), pace.offered()), (BURST, BURST + 5));
+        pace.sent += BURST;
+        assert_eq!(pace.due(1 << 40), 5);
+        pace.sent += 5;
+        assert!(pace.is_done() && pace.due(1 << 40) == 0 && pace.lag_max() == Duration::ZERO);
     }
 }

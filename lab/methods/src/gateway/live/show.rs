@@ -77,6 +77,9 @@ fn measured(section: &mut Section, live: &Live) {
     if let Some(cost) = &live.cost {
         section.measured(name("cpu"), cost.spending.core.all_s(), "s/Gb", 0.0, Better::Less);
     }
+    if let Some(packets) = live.burst {
+        section.measured(name("longest-burst"), packets, "packets", 0.0, Better::More);
+    }
     section.measured(name("flood-carried"), live.flood.carried_pps, "packet/s", 0.0, Better::More);
     section.measured(name("flood-lost"), live.flood.loss() * 100.0, "%", 0.0, Better::Less);
 }
@@ -192,10 +195,11 @@ fn rates(plan: &Plan, lives: &[Live]) -> Table {
         "NDR, kpps",
         "PDR, kpps",
         "NDR, Mb/s",
-        "lost packets allowed a trial at PDR",
+        "PDR may lose",
         "flood, kpps",
-        "carried of it, kpps",
-        "lost of it, %",
+        "carried, kpps",
+        "lost, %",
+        "longest burst",
         "out of order",
         "trials",
     ];
@@ -219,12 +223,14 @@ fn rates(plan: &Plan, lives: &[Live]) -> Table {
             digits(live.flood.offered_pps / 1e3).into(),
             digits(live.flood.carried_pps / 1e3).into(),
             format!("{:.1}", live.flood.loss() * 100.0).into(),
+            live.burst.map_or_else(|| "–".to_owned(), digits).into(),
             live.reordered.to_string().into(),
             live.trials.len().to_string().into(),
         ]));
     }
     table.note = "Packets in clear, both ways together; Mb/s from their IP headers on. ≥: all that the generator can offer was carried. A duplicate \
-                  is a loss. The flood is 100 % offered load: as many packets as the generator can send."
+                  is a loss. PDR may lose so many packets a trial. The flood is 100 % offered load: as many packets as the generator can send, how many \
+                  of them are carried, and how many lost. Bursts are in packets."
         .to_owned();
     table
 }
@@ -366,6 +372,7 @@ mod tests {
             cost: Some(Cost { share: 0.9, spending: Spending { core, ..Spending::default() } }),
             flood: Flood { offered_pps: 1e6, carried_pps: kpps * 500.0 },
             curve: vec![[kpps * 1e3, 0.0], [kpps * 2e3, 0.5]],
+            burst: Some(12_300.0),
             trials: Vec::new(),
             reordered: 3,
             repeated: 1,
@@ -390,6 +397,7 @@ mod tests {
         assert_eq!(value("live/forwarder/none/one-way/imix/ndr"), None);
         assert_eq!(value("live/strongswan-libipsec/aes-128-gcm/one-way/1418/flood-lost"), Some(95.0));
         assert_eq!(value("live/ciphermill/aes-128-gcm/one-way/64/p99-at-50"), Some(90.0));
+        assert_eq!(value("live/ciphermill/aes-128-gcm/one-way/64/longest-burst"), Some(12_300.0));
         let said = section.conclusions.join(" ");
         assert!(said.contains("3.00 times what strongswan-libipsec does"), "{said}");
         assert!(said.contains("at 0.333 of its core time"), "{said}");

@@ -24,7 +24,7 @@ const DRAIN: usize = 64;
 /// Once nothing has come for so long after a trial, nothing will.
 const QUIET: Duration = Duration::from_millis(50);
 /// How long is waited at most for what is under way (RFC 2544, section 23).
-const RESIDUE_MAX: Duration = Duration::from_secs(2);
+pub(super) const RESIDUE_MAX: Duration = Duration::from_secs(2);
 /// A trial ends after so many times its duration, whatever is left to be sent.
 const OVERRUN: u32 = 2;
 /// Packets a second for which a flood's counter has room at the beginning.
@@ -182,6 +182,8 @@ impl Tester {
         let rate = match offer.rate {
             Rate::PerSecond(pps) => Rate::PerSecond(pps / senders as f64),
             Rate::Flood => Rate::Flood,
+            // An odd packet is not sent.
+            Rate::Burst(packets) => Rate::Burst((packets / senders as u64).max(1)),
         };
         self.trial = self.trial.wrapping_add(1);
         let origin = self.origin;
