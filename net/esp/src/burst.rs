@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use ciphermill::Session;
 use ciphermill_contract::Direction;
+use ciphermill_memory::wipe;
 use zeroize::Zeroize;
 
 use crate::association::{Shape, nanoseconds};
@@ -315,7 +316,8 @@ impl Packet {
 
 impl Drop for Burst {
     fn drop(&mut self) {
-        self.data.zeroize();
+        // Its length never changes; that of the answers does.
+        wipe(&mut self.data);
         self.answers.zeroize();
     }
 }
