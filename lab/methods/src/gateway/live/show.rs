@@ -41,7 +41,7 @@ pub(super) fn fill(section: &mut Section, plan: &Plan, lives: &[Live]) {
     if lives.is_empty() {
         return;
     }
-    section.tables.extend([rates(plan, lives), latencies(plan, lives), costs(lives)]);
+    section.tables.extend([rates(lives), latencies(plan, lives), costs(lives)]);
     let kinds = distinct(lives.iter().filter(|live| live.stack != FORWARDER).map(|live| (&live.suite, live.direction)));
     for (suite, direction) in kinds {
         section.plots.extend(by_length(lives, suite, direction));
@@ -186,7 +186,7 @@ fn rate_cell(found: &GoalResult) -> Cell {
     }
 }
 
-fn rates(plan: &Plan, lives: &[Live]) -> Table {
+fn rates(lives: &[Live]) -> Table {
     let heads_of = [
         "stack",
         "suite",
@@ -195,7 +195,6 @@ fn rates(plan: &Plan, lives: &[Live]) -> Table {
         "NDR, kpps",
         "PDR, kpps",
         "NDR, Mb/s",
-        "PDR may lose",
         "flood, kpps",
         "carried, kpps",
         "lost, %",
@@ -205,8 +204,6 @@ fn rates(plan: &Plan, lives: &[Live]) -> Table {
     ];
     let mut table = Table::new("What is carried", &heads_of, 4);
     for live in lives {
-        let pdr = live.pdr.throughput_pps.unwrap_or(0.0);
-        let allowed = (pdr * plan.trial.as_secs_f64() * live.pdr.goal.loss_ratio).floor();
         let best = lives.iter().filter(|other| {
             other.stack != FORWARDER
                 && (&other.suite, other.frame, other.direction) == (&live.suite, live.frame, live.direction)
@@ -219,7 +216,6 @@ fn rates(plan: &Plan, lives: &[Live]) -> Table {
             ndr,
             rate_cell(&live.pdr),
             live.ndr.throughput_pps.map_or_else(|| "–".to_owned(), |pps| digits(megabits(live.frame, pps))).into(),
-            format!("{allowed}").into(),
             digits(live.flood.offered_pps / 1e3).into(),
             digits(live.flood.carried_pps / 1e3).into(),
             format!("{:.1}", live.flood.loss() * 100.0).into(),
@@ -229,7 +225,7 @@ fn rates(plan: &Plan, lives: &[Live]) -> Table {
         ]));
     }
     table.note = "Packets in clear, both ways together; Mb/s from their IP headers on. ≥: all that the generator can offer was carried. A duplicate \
-                  is a loss. PDR may lose so many packets a trial. The flood is 100 % offered load: as many packets as the generator can send, how many \
+                  is a loss. The flood is 100 % offered load: as many packets as the generator can send, how many \
                   of them are carried, and how many lost. Bursts are in packets."
         .to_owned();
     table
@@ -410,8 +406,6 @@ mod tests {
         assert_eq!((section.tables.len(), section.tables[0].rows.len()), (3, 9));
         // What is carried by length, and two lengths with a mix of losses by rate.
         assert_eq!(section.plots.len(), 4);
-        let allowed = &section.tables[0].rows[1][7];
-        assert_eq!(allowed.text, "1650");
     }
 
     #[test]
