@@ -165,7 +165,7 @@ if [ "$asked" = gateway ]; then
     has_venv || optional "Python's venv" "packets will not be compared with scapy's" python3-venv
     { command -v charon-systemd && command -v swanctl; } >/dev/null 2>&1 ||
         optional_server strongswan strongSwan charon-systemd strongswan-swanctl strongswan-libcharon \
-            libstrongswan-standard-plugins libcharon-extra-plugins
+            libstrongswan-standard-plugins libstrongswan-extra-plugins libcharon-extra-plugins
     command -v tracepath >/dev/null 2>&1 || optional tracepath "hosts will not be pinged through the gateway" iputils-tracepath
     command -v tcpdump >/dev/null 2>&1 || optional tcpdump "hosts will not be pinged through the gateway" tcpdump
     command -v ping >/dev/null 2>&1 || optional ping "hosts will not be pinged through the gateway" iputils-ping
