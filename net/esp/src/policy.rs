@@ -3,12 +3,13 @@
 //! Policies are found by tuple-space search: those whose selectors have the same prefix lengths share a hash table, which is asked for the
 //! packet's addresses cut to those lengths. The time depends on how many different pairs of lengths there are, not on how many policies.
 
+use core::net::IpAddr;
+use core::ops::RangeInclusive;
+
 use crate::error::AddError;
 use crate::ip::{Flow, number_of};
 use crate::limits::{IPV4_LEN, POLICIES_MAX};
 use crate::table::{Key, Keyed, Table};
-use core::net::IpAddr;
-use core::ops::RangeInclusive;
 
 /// A network: an address with the number of leading bits that count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -48,7 +48,7 @@ impl Load {
 
 /// A gateway without interfaces.
 pub struct Memory {
-    load: Load,
+    pub(super) load: Load,
     tunnels: Tunnels,
     session: Session,
     burst: Burst,

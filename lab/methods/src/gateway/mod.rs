@@ -203,7 +203,8 @@ fn round(options: &Options, memory: &mut Memory) -> Result<f64, LabError> {
     }
     let packets = memory.left - before;
     if packets == 0 || memory.lost() > 0 {
-        return Err(LabError::Parameters(format!("{} packets were lost in memory", memory.lost())));
+        let what = memory.load.transform;
+        return Err(LabError::Parameters(format!("{what}: {} packets were lost in memory", memory.lost())));
     }
     Ok(start.elapsed().as_nanos() as f64 / packets as f64)
 }
@@ -291,7 +292,14 @@ fn by_associations(
             let mut one = Memory::new(mill, load("aes-128-gcm", direction, 64, 1)?)?;
             one.run();
             let load = load("aes-128-gcm", direction, 64, *count)?;
-            let rate = rounds(options, mill, load, || round(options, &mut one).ok().map(|ns| 1e3 / ns))?;
+            let mut failed = None;
+            let rate = rounds(options, mill, load, || {
+                let ns = round(options, &mut one).map_err(|error| failed = Some(error)).ok()?;
+                Some(1e3 / ns)
+            })?;
+            if let Some(error) = failed {
+                return Err(error);
+            }
             results.by_associations.push((*count, rate));
         }
     }
