@@ -3,8 +3,11 @@
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
-use ciphermill_esp::{BURST_PACKETS_MAX, Prefix, REPLAY_WINDOW_MAX, Transform};
+use ciphermill_contract::Direction;
+use ciphermill_esp::{BURST_PACKETS_MAX, Prefix, REPLAY_WINDOW_MAX, Selector, Transform};
 use serde::Deserialize;
+
+use crate::setup::parameters;
 
 /// Threads each way.
 pub const WORKERS_MAX: usize = 64;
@@ -349,6 +352,11 @@ impl Configuration {
                 return Err(rule(format!("tunnel `{}`, spi_in", tunnel.name), "another tunnel has it"));
             }
         }
+        for (at, one) in self.policy.iter().enumerate() {
+            if Selector::between(one.source, one.destination).is_none() {
+                return Err(rule(format!("policy {}, destination", at + 1), "of the same family as source"));
+            }
+        }
         Ok(())
     }
 }
@@ -385,7 +393,9 @@ impl Tunnel {
         if self.local_networks.is_empty() || self.remote_networks.is_empty() {
             return wrong("local_networks and remote_networks", "one network at least".to_owned());
         }
-        Ok(())
+        let [out, into] = parameters(self, 0);
+        let checked = out.check(Direction::Encrypt).and_then(|()| into.check(Direction::Decrypt));
+        checked.map_err(|error| rule(place, error.to_string()))
     }
 }
 
@@ -447,6 +457,11 @@ mod tests {
             "tunnel `one`, replay_window: at least 64 with extended_sequence (RFC 4303, 2.2.1)"
         );
         assert_eq!(refused("[[tunnel]]", "workers = 0\n[[tunnel]]"), "workers: from 1 to 64, not 0");
+        assert_eq!(
+            refused("spi_in = 0x1002", "spi_in = 0x1002\npath_mtu = 100"),
+            "tunnel `one`: a path MTU of 100 bytes: IPv4 asks for 576 at least, IPv6 for 1280"
+        );
+        assert_eq!(refused("224.0.0.0/4", "ff00::/8"), "policy 1, destination: of the same family as source");
     }
 
     #[test]

@@ -135,16 +135,20 @@ impl Gateway {
     /// Puts the tunnels and policies of a file into force; its interfaces and numbers of threads stay as they were at the start.
     ///
     /// # Errors
-    /// `Setup`: tunnels that were in force and are not named in the error stay.
+    /// `Setup`; what was in force stays then, except for a tunnel whose keys the mill does not take.
     pub fn reload(&self, configuration: &Configuration) -> Result<(), GatewayError> {
         if self.ike.is_some() {
             // The daemon has all of it.
             return Ok(());
         }
-        let now = self.epoch.elapsed();
-        let mut tunnels = lock(&self.tunnels);
+        let pad_to = pad_to(configuration);
+        if pad_to > self.pad_to {
+            return Err(SetupError::Padding(self.pad_to, pad_to).into());
+        }
         let mut in_force = lock(&self.in_force);
-        let waiting = in_force.apply(configuration, &mut tunnels, self.allows_static, now)?;
+        let mut wanted = in_force.prepare(configuration, self.allows_static)?;
+        let waiting = core::mem::take(&mut wanted.waiting);
+        in_force.apply(wanted, &mut lock(&self.tunnels), self.epoch.elapsed())?;
         for name in waiting {
             tracing::warn!(
                 tunnel = name,
@@ -253,11 +257,6 @@ impl Gateway {
             .map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", ike.socket.display())))?;
         let (tunnels, heard) = (Arc::clone(&self.tunnels), Arc::clone(heard));
         Ok(Some((server, Keys::new(tunnels, self.epoch, ike.addresses.clone(), ike.path_mtu, heard))))
-    }
-
-    /// Tunnels in force, by name.
-    pub fn tunnel_names(&self) -> Vec<String> {
-        lock(&self.in_force).tunnels().map(|(name, ..)| name.to_owned()).collect()
     }
 }
 

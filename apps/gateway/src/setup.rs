@@ -8,6 +8,8 @@ use ciphermill_esp::{
     Action, AddError, Encapsulation, Lifetime, Lifetimes, Parameters, Policy, Prefix, SaId, Selector, Sequence, Tunnels,
 };
 
+use sha2::{Digest, Sha256};
+
 use crate::configuration::{Configuration, Passing, Rule, TUNNEL_PRIORITY, Tunnel, Way};
 use crate::derive::{self, KeyError, NONCE_LEN};
 
@@ -21,8 +23,14 @@ pub enum SetupError {
     #[error("tunnel `{0}`: {1}")]
     Tunnel(String, AddError),
     /// A rule.
-    #[error("policy from {0} to {1}: {2}")]
-    Rule(String, String, String),
+    #[error("policy from {0} to {1}: source and destination are of two families")]
+    Rule(String, String),
+    /// All of them.
+    #[error("policies: {0}")]
+    Policies(AddError),
+    /// What bursts have no room for.
+    #[error("packets are padded to {0} bytes at most since the start, not to {1}: that takes another start")]
+    Padding(u16, u16),
 }
 
 /// What stands in force of a file.
@@ -30,84 +38,126 @@ pub enum SetupError {
 pub(crate) struct InForce {
     /// Start values by tunnel: as long as the process lives, since both directions' counters go on.
     nonces: HashMap<String, [u8; NONCE_LEN]>,
-    associations: Vec<(String, SaId, SaId, Fingerprint)>,
+    /// The numbers by which policies name the tunnels: a tunnel keeps its own, wherever in a file it stands.
+    numbers: HashMap<String, u32>,
+    associations: HashMap<String, Installed>,
+    /// The last packet's number under each key that was in force. One that comes again goes on behind it: counted nonces do not repeat
+    /// (RFC 4106, 3), and the other end's replay window has gone on, too.
+    last_numbers: HashMap<Hash, u64>,
 }
 
-/// What tells whether a tunnel is another than before: its text and keys, hashed.
-type Fingerprint = [u8; 32];
+/// A tunnel's associations.
+struct Installed {
+    out: SaId,
+    into: SaId,
+    keys: [Hash; 2],
+    /// What tells whether the tunnel is another than before: its text and keys.
+    print: Hash,
+}
+
+/// SHA-256.
+type Hash = [u8; 32];
+
+/// What a file asks for: everything that can be wrong with it was looked at.
+pub(crate) struct Wanted {
+    tunnels: Vec<WantedTunnel>,
+    policies: Vec<(Direction, Policy)>,
+    /// Names of tunnels that have no keys yet.
+    pub(crate) waiting: Vec<String>,
+}
+
+struct WantedTunnel {
+    name: String,
+    parameters: [Parameters; 2],
+    keys: derive::Pair,
+    hashes: [Hash; 2],
+    print: Hash,
+}
 
 impl InForce {
-    /// Puts a file into force: tunnels that stayed the same go on as they are, with their numbers; others are made anew. Policies are set
-    /// again as a whole. Returns the names of tunnels that have no keys yet.
-    pub(crate) fn apply(
-        &mut self,
-        configuration: &Configuration,
-        tunnels: &mut Tunnels,
-        allows_static: bool,
-        now: Duration,
-    ) -> Result<Vec<String>, SetupError> {
-        let mut waiting = Vec::new();
-        let mut wanted = Vec::new();
-        // All keys are read before anything is changed.
+    /// Reads the keys of a file and looks at all of it, while packets go on and before anything of them is changed.
+    pub(crate) fn prepare(&mut self, configuration: &Configuration, allows_static: bool) -> Result<Wanted, SetupError> {
+        let mut wanted = Wanted { tunnels: Vec::new(), policies: Vec::new(), waiting: Vec::new() };
         for tunnel in &configuration.tunnel {
+            let free = self.numbers.len() as u32;
+            let number = *self.numbers.entry(tunnel.name.clone()).or_insert(free);
+            add_policies(tunnel, number, &mut wanted.policies);
             let nonce = match self.nonces.get(&tunnel.name) {
                 Some(nonce) => *nonce,
                 None => derive::fresh_nonce(tunnel)?,
             };
             self.nonces.insert(tunnel.name.clone(), nonce);
-            match derive::keys(tunnel, &nonce, allows_static)? {
-                Some(pair) => wanted.push((tunnel, fingerprint(tunnel, &pair), pair)),
-                None => waiting.push(tunnel.name.clone()),
-            }
-        }
-        let stays =
-            |name: &str, print: &Fingerprint| wanted.iter().any(|(tunnel, own, _)| tunnel.name == name && own == print);
-        let (kept, gone): (Vec<_>, Vec<_>) =
-            self.associations.drain(..).partition(|(name, _, _, print)| stays(name, print));
-        self.associations = kept;
-        for (_, out, into, _) in gone {
-            tunnels.remove_outbound(out);
-            tunnels.remove_inbound(into);
-        }
-        for (number, tunnel) in configuration.tunnel.iter().enumerate() {
-            let Some((_, print, pair)) = wanted.iter().find(|(own, ..)| own.name == tunnel.name) else { continue };
-            if self.associations.iter().any(|(name, ..)| *name == tunnel.name) {
+            let Some(keys) = derive::keys(tunnel, &nonce, allows_static)? else {
+                wanted.waiting.push(tunnel.name.clone());
                 continue;
-            }
-            let named = |error| SetupError::Tunnel(tunnel.name.clone(), error);
-            let [out, into] = parameters(tunnel, number as u32);
-            let out = tunnels.add_outbound(out, &pair.out, now).map_err(named)?;
-            let into = match tunnels.add_inbound(into, &pair.into, now) {
-                Ok(into) => into,
-                Err(error) => {
-                    tunnels.remove_outbound(out);
-                    return Err(named(error));
-                }
             };
-            self.associations.push((tunnel.name.clone(), out, into, *print));
+            let named = |error| SetupError::Tunnel(tunnel.name.clone(), error);
+            let parameters = parameters(tunnel, number);
+            parameters[0].check(Direction::Encrypt).map_err(named)?;
+            parameters[1].check(Direction::Decrypt).map_err(named)?;
+            let hashes = [hash(&[&keys.out.key, &keys.out.salt]), hash(&[&keys.into.key, &keys.into.salt])];
+            let print = hash(&[format!("{tunnel:?}").as_bytes(), &hashes[0], &hashes[1]]);
+            wanted.tunnels.push(WantedTunnel { name: tunnel.name.clone(), parameters, keys, hashes, print });
         }
-        set_policies(configuration, tunnels)?;
-        Ok(waiting)
+        configuration.policy.iter().try_for_each(|rule| add_rule(rule, &mut wanted.policies))?;
+        Ok(wanted)
     }
 
-    /// The tunnels in force with their associations.
-    pub(crate) fn tunnels(&self) -> impl Iterator<Item = (&str, SaId, SaId)> {
-        self.associations.iter().map(|(name, out, into, _)| (name.as_str(), *out, *into))
+    /// Puts a file into force: tunnels that stayed the same go on as they are; others are made anew, and go on with their numbers where their
+    /// keys stayed the same. Policies are set again as a whole.
+    ///
+    /// # Errors
+    /// More policies than there may be, and then nothing is changed. A tunnel whose keys the mill does not take, when all others are in force.
+    pub(crate) fn apply(&mut self, wanted: Wanted, tunnels: &mut Tunnels, now: Duration) -> Result<(), SetupError> {
+        tunnels.set_policies(wanted.policies).map_err(SetupError::Policies)?;
+        let prints: HashMap<&str, Hash> = wanted.tunnels.iter().map(|one| (one.name.as_str(), one.print)).collect();
+        let gone = self.associations.extract_if(|name, one| prints.get(name.as_str()) != Some(&one.print));
+        for (_, gone) in gone {
+            let ends = [(Direction::Encrypt, gone.out), (Direction::Decrypt, gone.into)];
+            for ((direction, id), key) in ends.into_iter().zip(gone.keys) {
+                let last = tunnels.last_number(direction, id).unwrap_or(0);
+                let known = self.last_numbers.entry(key).or_insert(last);
+                *known = last.max(*known);
+            }
+            tunnels.remove_outbound(gone.out);
+            tunnels.remove_inbound(gone.into);
+        }
+        let mut all = Ok(());
+        for one in wanted.tunnels {
+            if !self.associations.contains_key(&one.name) {
+                all = all.and(self.install(one, tunnels, now));
+            }
+        }
+        all
+    }
+
+    fn install(&mut self, one: WantedTunnel, tunnels: &mut Tunnels, now: Duration) -> Result<(), SetupError> {
+        let WantedTunnel { name, parameters, keys, hashes, print } = one;
+        let named = |error| SetupError::Tunnel(name.clone(), error);
+        let mut last = hashes.iter().map(|key| self.last_numbers.get(key).copied().unwrap_or(0));
+        let [out, into] = parameters.map(|one| Parameters { last: last.next().unwrap_or(0), ..one });
+        let out = tunnels.add_outbound(out, &keys.out, now).map_err(named)?;
+        let into = match tunnels.add_inbound(into, &keys.into, now) {
+            Ok(into) => into,
+            Err(error) => {
+                tunnels.remove_outbound(out);
+                return Err(named(error));
+            }
+        };
+        self.associations.insert(name, Installed { out, into, keys: hashes, print });
+        Ok(())
     }
 }
 
-fn fingerprint(tunnel: &Tunnel, pair: &derive::Pair) -> Fingerprint {
-    use sha2::{Digest, Sha256};
+/// Parts are of lengths that the first one, or what they are of, tells.
+fn hash(parts: &[&[u8]]) -> Hash {
     let mut hash = Sha256::new();
-    hash.update(format!("{tunnel:?}"));
-    for keys in [&pair.out, &pair.into] {
-        hash.update(&*keys.key);
-        hash.update(&*keys.salt);
-    }
+    parts.iter().for_each(|part| hash.update(part));
     hash.finalize().into()
 }
 
-fn parameters(tunnel: &Tunnel, number: u32) -> [Parameters; 2] {
+/// What leaves and what comes, of the tunnel with this number.
+pub(crate) fn parameters(tunnel: &Tunnel, number: u32) -> [Parameters; 2] {
     let hard = Lifetime {
         bytes: tunnel.lifetime_bytes,
         packets: tunnel.lifetime_packets,
@@ -115,7 +165,6 @@ fn parameters(tunnel: &Tunnel, number: u32) -> [Parameters; 2] {
     };
     let one = |spi, source, destination, ports: Option<[u16; 2]>| Parameters {
         encapsulation: ports.map(|[source_port, destination_port]| Encapsulation { source_port, destination_port }),
-        // A file's position is its tunnel's number: policies are set with the file.
         tunnel: number,
         sequence: if tunnel.extended_sequence { Sequence::Extended } else { Sequence::Short },
         replay_window: tunnel.replay_window,
@@ -131,28 +180,20 @@ fn parameters(tunnel: &Tunnel, number: u32) -> [Parameters; 2] {
     ]
 }
 
-fn set_policies(configuration: &Configuration, tunnels: &mut Tunnels) -> Result<(), SetupError> {
-    tunnels.clear_policies();
-    for (number, tunnel) in configuration.tunnel.iter().enumerate() {
-        let named = |error| SetupError::Tunnel(tunnel.name.clone(), error);
-        for (local, remote) in pairs(&tunnel.local_networks, &tunnel.remote_networks) {
-            let ways = [(Direction::Encrypt, local, remote), (Direction::Decrypt, remote, local)];
-            for (way, source, destination) in ways {
-                // Networks of two families have no packets in common.
-                let Some(selector) = Selector::between(source, destination) else { continue };
-                let policy = Policy { selector, action: Action::Protect(number as u32), priority: TUNNEL_PRIORITY };
-                tunnels.add_policy(way, policy).map_err(named)?;
-            }
+fn add_policies(tunnel: &Tunnel, number: u32, policies: &mut Vec<(Direction, Policy)>) {
+    for (local, remote) in pairs(&tunnel.local_networks, &tunnel.remote_networks) {
+        let ways = [(Direction::Encrypt, local, remote), (Direction::Decrypt, remote, local)];
+        for (way, source, destination) in ways {
+            // Networks of two families have no packets in common.
+            let Some(selector) = Selector::between(source, destination) else { continue };
+            policies.push((way, Policy { selector, action: Action::Protect(number), priority: TUNNEL_PRIORITY }));
         }
     }
-    configuration.policy.iter().try_for_each(|rule| add_rule(rule, tunnels))
 }
 
-fn add_rule(rule: &Rule, tunnels: &mut Tunnels) -> Result<(), SetupError> {
-    let (source, destination) = (format!("{:?}", rule.source), format!("{:?}", rule.destination));
-    let wrong = |why: String| SetupError::Rule(source.clone(), destination.clone(), why);
-    let selector = Selector::between(rule.source, rule.destination)
-        .ok_or_else(|| wrong("source and destination are of two families".to_owned()))?;
+fn add_rule(rule: &Rule, policies: &mut Vec<(Direction, Policy)>) -> Result<(), SetupError> {
+    let families = || SetupError::Rule(format!("{:?}", rule.source), format!("{:?}", rule.destination));
+    let selector = Selector::between(rule.source, rule.destination).ok_or_else(families)?;
     let selector = Selector { protocol: rule.protocol, ..selector };
     let action = match rule.action {
         Passing::Bypass => Action::Bypass,
@@ -163,10 +204,8 @@ fn add_rule(rule: &Rule, tunnels: &mut Tunnels) -> Result<(), SetupError> {
         Way::In => &[Direction::Decrypt],
         Way::Both => &[Direction::Encrypt, Direction::Decrypt],
     };
-    for way in ways {
-        let policy = Policy { selector: selector.clone(), action, priority: rule.priority };
-        tunnels.add_policy(*way, policy).map_err(|error| wrong(error.to_string()))?;
-    }
+    let policy = Policy { selector, action, priority: rule.priority };
+    policies.extend(ways.iter().map(|way| (*way, policy.clone())));
     Ok(())
 }
 

@@ -5,11 +5,13 @@ use core::net::IpAddr;
 use core::time::Duration;
 use std::sync::Arc;
 
-use ciphermill_contract::KeyId;
+use ciphermill_contract::{Direction, KeyId};
 use zeroize::Zeroizing;
 
 use crate::columns::GroupKind;
+use crate::error::AddError;
 use crate::ip::Flow;
+use crate::limits::PACKET_LEN_MAX;
 use crate::outer::{Copying, Encapsulation, OuterHeader};
 use crate::policy::Selector;
 use crate::replay::ReplayWindow;
@@ -124,6 +126,48 @@ impl Parameters {
             selector: None,
         }
     }
+
+    /// Whether an association for this direction can be made of them, as far as that depends neither on keys nor on which ones there are.
+    ///
+    /// # Errors
+    /// [`AddError`].
+    pub fn check(&self, direction: Direction) -> Result<(), AddError> {
+        if self.spi < 256 {
+            return Err(AddError::Spi(self.spi));
+        }
+        match direction {
+            Direction::Encrypt => self.inner_max(self.outer()?.len()).map(drop),
+            Direction::Decrypt => self.window().map(drop),
+        }
+    }
+
+    /// The header around its packets.
+    pub(crate) fn outer(&self) -> Result<OuterHeader, AddError> {
+        OuterHeader::new(self.source, self.destination, self.encapsulation, self.copying).ok_or(AddError::Families)
+    }
+
+    /// Bytes of the longest inner packet that the path carries, in an outer header of so many.
+    pub(crate) fn inner_max(&self, outer_len: usize) -> Result<u16, AddError> {
+        let room = usize::from(self.path_mtu).min(PACKET_LEN_MAX).saturating_sub(outer_len);
+        let inner_max = self.transform.payload_max(room).filter(|_| self.path_mtu >= path_mtu_min(self.source));
+        inner_max.map(|len| len as u16).ok_or(AddError::Mtu(self.path_mtu))
+    }
+
+    pub(crate) fn window(&self) -> Result<ReplayWindow, AddError> {
+        if self.source.is_ipv4() != self.destination.is_ipv4() {
+            return Err(AddError::Families);
+        }
+        if self.sequence == Sequence::Extended && self.replay_window == 0 {
+            return Err(AddError::ExtendedWithoutWindow);
+        }
+        let window = ReplayWindow::new(self.replay_window).ok_or(AddError::Window(self.replay_window))?;
+        Ok(if self.last > 0 { window.starting_at(self.last) } else { window })
+    }
+}
+
+/// Bytes that a packet may have on every path: with less, tunnels are not begun, and of less nobody is believed.
+pub(crate) fn path_mtu_min(end: IpAddr) -> u16 {
+    if end.is_ipv4() { 576 } else { 1280 }
 }
 
 /// What both directions' packets need.

@@ -18,6 +18,9 @@ use crate::slots::SaId;
 /// Packets of one association that follow each other, on the average, from which on it pays to keep what they have in common.
 const RUN_LEN_MIN: usize = 8;
 
+/// The buffer is so many times as long as what packets are received into: fragments of a burst that has to be cut as a whole find room.
+const PARTS: usize = 4;
+
 /// Packets begin at multiples of a line of the cache, behind their room.
 const LINE: usize = 64;
 
@@ -26,8 +29,11 @@ const LINE: usize = 64;
 ///
 /// It is filled by [`Burst::push`], goes the way that the crate's head describes, and is read by [`Burst::leaving`] and [`Burst::answers`].
 pub struct Burst {
+    /// Packets that are pushed have the first part. The rest, which costs nothing until it is used, is for fragments of those that are cut.
     pub(crate) data: Vec<u8>,
     fill: usize,
+    /// How far it was ever filled.
+    used: usize,
     tail_room: usize,
     packets_max: usize,
     pub(crate) packets: Vec<Packet>,
@@ -146,11 +152,12 @@ impl Burst {
         let tail_room = TAIL_ROOM + usize::from(pad_to);
         let least = HEAD_ROOM + PACKET_LEN_MAX + tail_room + LINE;
         Burst {
-            data: vec![0; bytes.clamp(least, BURST_BYTES_MAX)],
+            data: vec![0; PARTS * bytes.clamp(least, BURST_BYTES_MAX)],
             fill: 0,
+            used: 0,
             tail_room,
             packets_max,
-            packets: Vec::with_capacity(packets_max),
+            packets: Vec::with_capacity(2 * packets_max),
             groups: Vec::new(),
             shapes: Vec::new(),
             runs: 0,
@@ -168,6 +175,7 @@ impl Burst {
 
     /// Empties it for the next packets.
     pub fn clear(&mut self) {
+        self.used = self.used.max(self.fill);
         self.fill = 0;
         self.is_laid_out_later = RUN_LEN_MIN * self.runs <= self.packets.len();
         (self.runs, self.last_id) = (0, None);
@@ -184,7 +192,12 @@ impl Burst {
     #[inline]
     pub fn push(&mut self, packet: &[u8]) -> bool {
         let packet = if packet.len() > PACKET_LEN_MAX { &[] } else { packet };
-        let Some(start) = self.place(packet.len()) else { return false };
+        self.push_within(self.packets_max, self.data.len() / PARTS, packet)
+    }
+
+    #[inline(always)]
+    fn push_within(&mut self, packets_max: usize, bytes: usize, packet: &[u8]) -> bool {
+        let Some(start) = self.place(packets_max, bytes, packet.len()) else { return false };
         self.data[start..start + packet.len()].copy_from_slice(packet);
         self.packets.push(Packet::new(start, packet.len()));
         true
@@ -192,7 +205,7 @@ impl Burst {
 
     /// Adds a part of a packet that goes where the whole would.
     pub(crate) fn push_part(&mut self, id: SaId, part: &[u8]) -> bool {
-        let is_pushed = self.push(part);
+        let is_pushed = self.push_within(usize::MAX, self.data.len(), part);
         if let Some(packet) = self.packets.last_mut().filter(|_| is_pushed) {
             (packet.place, packet.id) = (Place::PART, id);
         }
@@ -202,7 +215,7 @@ impl Burst {
     /// Adds a dummy packet of so many bytes for an association (RFC 4303, 2.6), which nobody can tell from others. `false` without room.
     pub fn push_dummy(&mut self, id: SaId, len: u16) -> bool {
         let len = usize::from(len).min(PACKET_LEN_MAX);
-        let Some(start) = self.place(len) else { return false };
+        let Some(start) = self.place(self.packets_max, self.data.len() / PARTS, len) else { return false };
         self.data[start..start + len].fill(0);
         self.packets.push(Packet { place: Place::DUMMY, id, ..Packet::new(start, len) });
         true
@@ -218,12 +231,12 @@ impl Burst {
         self.packets.is_empty()
     }
 
-    /// Where a packet of so many bytes goes.
+    /// Where a packet of `len` bytes goes, among so many packets and within so many bytes.
     #[inline]
-    fn place(&mut self, len: usize) -> Option<usize> {
+    fn place(&mut self, packets_max: usize, bytes: usize, len: usize) -> Option<usize> {
         let start = self.fill + HEAD_ROOM;
         let end = start + len + self.tail_room;
-        if self.packets.len() >= self.packets_max || end > self.data.len() {
+        if self.packets.len() >= packets_max || end > bytes {
             return None;
         }
         self.fill = end.next_multiple_of(LINE);
@@ -316,8 +329,8 @@ impl Packet {
 
 impl Drop for Burst {
     fn drop(&mut self) {
-        // Its length never changes; that of the answers does.
-        wipe(&mut self.data);
+        let used = self.used.max(self.fill).min(self.data.len());
+        wipe(&mut self.data[..used]);
         self.answers.zeroize();
     }
 }

@@ -1,5 +1,7 @@
 //! Limits, by name.
 
+use core::time::Duration;
+
 /// Security associations of one [`crate::Tunnels`].
 pub const ASSOCIATIONS_MAX: usize = 1 << 20;
 
@@ -44,6 +46,9 @@ pub(crate) const IV_LEN_MAX: usize = 16;
 
 /// Bytes of the longest ICV: HMAC-SHA-512 (RFC 4868, 2.3).
 pub(crate) const ICV_LEN_MAX: usize = 32;
+
+/// How long an association that was asked for is not asked for again.
+pub(crate) const ASK_AGAIN: Duration = Duration::from_secs(5);
 
 /// Events that wait to be fetched; later ones are counted as lost.
 pub(crate) const EVENTS_MAX: usize = 4096;

@@ -16,7 +16,7 @@ use crate::limits::{ESP_LEN, IPV6_LEN, PACKET_LEN_MAX, UDP_LEN};
 use crate::outer::write_udp_checksum;
 use crate::policy::{Action, Verdict};
 use crate::slots::SaId;
-use crate::tunnels::{Event, Tunnels, goes_on, tell};
+use crate::tunnels::{Tunnels, goes_on};
 
 /// Associations from which on they are looked for ahead of their packets: what is looked up for one packet then is on its way from memory while
 /// others are worked on. With few, everything is in the nearest cache.
@@ -136,7 +136,7 @@ impl Tunnels {
         let packet = &mut burst.packets[at];
         packet.end = packet.start + found.len as u32;
         let packet = *packet;
-        let Some(id) = self.decide(packet.octets(&burst.data), &found)? else {
+        let Some(id) = self.decide(packet.octets(&burst.data), &found, burst.now)? else {
             self.sent.bypassed += 1;
             return Ok(Place::BYPASS);
         };
@@ -169,12 +169,12 @@ impl Tunnels {
 
     /// The association that policy wants a packet protected by; none where it passes as it is.
     #[inline]
-    fn decide(&mut self, data: &[u8], found: &Found) -> Result<Option<SaId>, Drop> {
+    fn decide(&mut self, data: &[u8], found: &Found, now: Duration) -> Result<Option<SaId>, Drop> {
         match (found.verdict.action(), found.id) {
             (Some(Action::Protect(_)), Some(id)) => Ok(Some(id)),
             (Some(Action::Protect(tunnel)), None) => {
                 let header = Header::of(data).map_err(|_| Drop::Malformed)?;
-                tell(&mut self.events, &mut self.sent, Event::Acquire { tunnel, flow: header.flow });
+                self.ask(tunnel, header.flow, now);
                 Err(Drop::NoAssociation)
             }
             (Some(Action::Bypass), _) => Ok(None),

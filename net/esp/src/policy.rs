@@ -359,8 +359,9 @@ impl Policies {
         removed
     }
 
-    pub(crate) fn clear(&mut self) {
-        *self = Policies { epoch: self.epoch + 1, ..Policies::default() };
+    /// None, to be put in the place of these.
+    pub(crate) fn emptied(&self) -> Policies {
+        Policies { epoch: self.epoch + 1, ..Policies::default() }
     }
 
     /// A number that differs from what it was before the last change.

@@ -15,10 +15,8 @@ use crate::counters::{Counters, Drop};
 use crate::error::AddError;
 use crate::icmp::Limiter;
 use crate::ip::Flow;
-use crate::limits::{ASSOCIATIONS_MAX, EVENTS_MAX, PACKET_LEN_MAX};
-use crate::outer::OuterHeader;
+use crate::limits::{ASK_AGAIN, ASSOCIATIONS_MAX, EVENTS_MAX};
 use crate::policy::{Policies, Policy, Selector};
-use crate::replay::ReplayWindow;
 use crate::slots::{Numbered, SaId, Slots};
 use crate::table::Table;
 
@@ -65,6 +63,8 @@ pub struct Tunnels {
     pub(crate) sent: Counters,
     pub(crate) received: Counters,
     pub(crate) events: VecDeque<Event>,
+    /// Tunnels for which an association was asked for, and when.
+    asked: HashMap<u32, Duration>,
     /// Whom ICMP errors come from.
     pub(crate) own: Vec<IpAddr>,
     pub(crate) limiter: Limiter,
@@ -88,6 +88,7 @@ impl Tunnels {
             sent: Counters::default(),
             received: Counters::default(),
             events: VecDeque::new(),
+            asked: HashMap::new(),
             own: Vec::new(),
             limiter: Limiter::new(),
             udp_ports: vec![4500],
@@ -109,13 +110,9 @@ impl Tunnels {
     /// # Errors
     /// See [`AddError`]; nothing is added then.
     pub fn add_outbound(&mut self, parameters: Parameters, keys: &Keys, now: Duration) -> Result<SaId, AddError> {
-        let outer =
-            OuterHeader::new(parameters.source, parameters.destination, parameters.encapsulation, parameters.copying);
-        let outer = outer.ok_or(AddError::Families)?;
-        let least = path_mtu_min(parameters.source);
-        let room = usize::from(parameters.path_mtu).min(PACKET_LEN_MAX).saturating_sub(outer.len());
-        let inner_max = parameters.transform.payload_max(room).filter(|_| parameters.path_mtu >= least);
-        let inner_max = inner_max.ok_or(AddError::Mtu(parameters.path_mtu))? as u16;
+        parameters.check(Direction::Encrypt)?;
+        let outer = parameters.outer()?;
+        let inner_max = parameters.inner_max(outer.len())?;
         let (tunnel, last, pad_to) = (parameters.tunnel, parameters.last, parameters.pad_to);
         let last_max = match parameters.sequence {
             Sequence::Short => u64::from(u32::MAX),
@@ -136,12 +133,8 @@ impl Tunnels {
     /// # Errors
     /// See [`AddError`]; nothing is added then.
     pub fn add_inbound(&mut self, parameters: Parameters, keys: &Keys, now: Duration) -> Result<SaId, AddError> {
-        let spi = parameters.spi;
-        if parameters.sequence == Sequence::Extended && parameters.replay_window == 0 {
-            return Err(AddError::ExtendedWithoutWindow);
-        }
-        let window = ReplayWindow::new(parameters.replay_window).ok_or(AddError::Window(parameters.replay_window))?;
-        let window = if parameters.last > 0 { window.starting_at(parameters.last) } else { window };
+        parameters.check(Direction::Decrypt)?;
+        let (spi, window) = (parameters.spi, parameters.window()?);
         if self.by_spi.get(spi).is_some() {
             return Err(AddError::Exists(spi));
         }
@@ -163,12 +156,6 @@ impl Tunnels {
         let lens = (transform.key_len(), transform.salt_len());
         if (keys.key.len(), keys.salt.len()) != lens {
             return Err(AddError::KeyLength(transform, lens.0, lens.1, keys.key.len(), keys.salt.len()));
-        }
-        if parameters.spi < 256 {
-            return Err(AddError::Spi(parameters.spi));
-        }
-        if parameters.source.is_ipv4() != parameters.destination.is_ipv4() {
-            return Err(AddError::Families);
         }
         if count >= ASSOCIATIONS_MAX {
             return Err(AddError::Full(ASSOCIATIONS_MAX));
@@ -213,7 +200,10 @@ impl Tunnels {
         let lead = self.leads.get(&tunnel).map(|spi| spi.to_be_bytes());
         let is_lead = |id: &&SaId| lead.is_some() && self.outbound.get(**id).map(|one| one.common.spi) == lead;
         match ids.iter().rev().find(is_lead).or(ids.last()).copied() {
-            Some(id) => self.current.insert(Numbered { number: tunnel, id }),
+            Some(id) => {
+                self.asked.remove(&tunnel);
+                self.current.insert(Numbered { number: tunnel, id });
+            }
             None => drop(self.current.remove(tunnel)),
         }
     }
@@ -309,11 +299,10 @@ impl Tunnels {
             if parameters.destination != destination {
                 continue;
             }
-            let room = usize::from(path_mtu).min(PACKET_LEN_MAX).saturating_sub(one.shape.outer.len());
-            let is_believed = path_mtu >= path_mtu_min(destination);
-            if let Some(inner_max) = parameters.transform.payload_max(room).filter(|_| is_believed) {
-                parameters.path_mtu = path_mtu;
-                one.inner_max = inner_max as u16;
+            let before = core::mem::replace(&mut parameters.path_mtu, path_mtu);
+            match parameters.inner_max(one.shape.outer.len()) {
+                Ok(inner_max) => one.inner_max = inner_max,
+                Err(_) => parameters.path_mtu = before,
             }
         }
     }
@@ -331,10 +320,18 @@ impl Tunnels {
         self.policies(direction).remove(selector, priority)
     }
 
-    /// Removes all policies.
-    pub fn clear_policies(&mut self) {
-        self.outbound_policies.clear();
-        self.inbound_policies.clear();
+    /// Puts policies, each for packets of its direction, in the place of all that there are.
+    ///
+    /// # Errors
+    /// `Full`; nothing is changed then.
+    pub fn set_policies(&mut self, policies: impl IntoIterator<Item = (Direction, Policy)>) -> Result<(), AddError> {
+        let (mut outbound, mut inbound) = (self.outbound_policies.emptied(), self.inbound_policies.emptied());
+        for (direction, policy) in policies {
+            let of_direction = if direction == Direction::Encrypt { &mut outbound } else { &mut inbound };
+            of_direction.add(policy)?;
+        }
+        (self.outbound_policies, self.inbound_policies) = (outbound, inbound);
+        Ok(())
     }
 
     /// How many policies there are.
@@ -362,8 +359,18 @@ impl Tunnels {
         self.events.drain(..).collect()
     }
 
+    /// Asks for an association of a tunnel, unless that was done a moment ago: every packet would, and whoever makes it is at work.
+    #[cold]
+    pub(crate) fn ask(&mut self, tunnel: u32, flow: Flow, now: Duration) {
+        if self.asked.get(&tunnel).is_none_or(|since| now.saturating_sub(*since) >= ASK_AGAIN) {
+            self.asked.insert(tunnel, now);
+            tell(&mut self.events, &mut self.sent, Event::Acquire { tunnel, flow });
+        }
+    }
+
     /// Looks for associations whose time has run out, while no packets come: events tell of them.
     pub fn tick(&mut self, now: Duration) {
+        self.asked.retain(|_, since| now.saturating_sub(*since) < ASK_AGAIN);
         let outbound = self.outbound.iter_mut().map(|(id, one)| (id, one.meter.passes(now)));
         let inbound = self.inbound.iter_mut().map(|(id, one)| (id, one.meter.passes(now)));
         let lives: Vec<(SaId, Life)> =
@@ -378,11 +385,6 @@ impl Tunnels {
     pub(crate) fn is_udp_port(&self, port: u16) -> bool {
         self.udp_ports.contains(&port)
     }
-}
-
-/// Bytes that a packet may have on every path: with less, tunnels are not begun, and of less nobody is believed.
-fn path_mtu_min(end: IpAddr) -> u16 {
-    if end.is_ipv4() { 576 } else { 1280 }
 }
 
 /// Keeps an event, or counts it as lost.

@@ -339,7 +339,7 @@ fn clear_text_that_ought_to_have_been_protected_is_refused() {
         ends.refused(&[Inner::V4.packet(60, 1), Inner { is_v6: true, ..Inner::V4 }.packet(60, 1)]),
         [("policy", 2)]
     );
-    ends.receiver.clear_policies();
+    ends.receiver.set_policies([]).expect("room");
     assert_eq!(ends.refused(&[Inner::V4.packet(60, 1)]), [("policy", 1)], "without a policy as well");
     let sealed = ends.seal(&[Inner::V4.packet(60, 1)]);
     assert_eq!(ends.refused(&sealed), [("selector", 1)], "and what comes by a tunnel that no policy asks for");

@@ -175,7 +175,7 @@ fn packets_that_may_be_cut_are_cut_and_put_together_at_the_far_end() {
 fn parts_go_where_the_whole_would_whatever_other_policies_say() {
     let mut ends = Ends::new(&Shape::new("aes-128-gcm"));
     // Only the packet's ports say that it is to be protected; parts have none, and all else passes in clear.
-    ends.sender.clear_policies();
+    ends.sender.set_policies([]).expect("room");
     let [v4, _] = anything();
     let by_port = Selector { destination_ports: Some(12_346..=12_346), ..v4.clone() };
     for (selector, action, priority) in [(by_port, Action::Protect(TUNNEL), 1), (v4, Action::Bypass, 2)] {
@@ -304,7 +304,7 @@ fn policies_let_pass_discard_and_refuse() {
         packet
     };
     let mut ends = Ends::new(&Shape::new("aes-128-gcm"));
-    ends.sender.clear_policies();
+    ends.sender.set_policies([]).expect("room");
     let policy = |selector: &Selector, action| Policy { selector: selector.clone(), action, priority: 5 };
     ends.sender.add_policy(Direction::Encrypt, policy(&to_two, Action::Bypass)).expect("room");
     ends.sender.add_policy(Direction::Encrypt, policy(&to_three, Action::Discard)).expect("room");
