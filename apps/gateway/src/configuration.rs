@@ -115,6 +115,9 @@ pub struct Port {
     /// Bytes of a TUN device's packets.
     #[serde(default = "tun_mtu")]
     pub mtu: u16,
+    /// Whether the kernel may pass on, by its own rules, what comes in by this interface and the gateway does not take.
+    #[serde(default)]
+    pub kernel_forwards: bool,
 }
 
 fn tun_mtu() -> u16 {

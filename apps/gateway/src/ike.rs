@@ -3,7 +3,7 @@
 //! What the daemon says is kept in a [`Table`], which has the kernel's rules: SPIs that are given out, larval associations, lifetimes and their
 //! events. What the packets need of it goes into the gateway's [`esp::Tunnels`], and what went through is counted back before anybody asks.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::net::IpAddr;
 use std::ops::RangeInclusive;
 use std::sync::{Arc, Mutex};
@@ -22,6 +22,9 @@ use crate::line::lock;
 /// The protocol numbers whose ports are a type and a code.
 const ICMP: [u8; 2] = [1, 58];
 
+/// Tunnels without associations and policies whose numbers are kept.
+const TUNNELS_KEPT: usize = 256;
+
 /// How long an outbound association that was ended keeps its keys: longer than a burst is worked on.
 const RETIRED_FOR: Duration = Duration::from_millis(250);
 
@@ -33,6 +36,7 @@ struct Installed {
     /// What the table has been told of.
     told: esp::Usage,
     reqid: u32,
+    tunnel: u32,
 }
 
 /// The kernel of a daemon, with the gateway's associations and policies below it.
@@ -49,7 +53,13 @@ pub struct Keys {
     heard: Arc<Mutex<Vec<esp::Event>>>,
     /// Outbound associations that the daemon has ended, since when.
     retired: Vec<(Duration, esp::SaId)>,
+    /// The gateway's numbers of tunnels. Associations and templates belong together when all of that is the same, as for a kernel.
+    tunnel_numbers: HashMap<Ends, u32>,
+    last_tunnel: u32,
 }
+
+/// A `reqid` with source and destination of a tunnel's packets.
+type Ends = (u32, IpAddr, IpAddr);
 
 impl Keys {
     /// A kernel for the gateway's tunnels. `local` are this end's addresses, `path_mtu` the bytes that outer packets may have, `heard` where the
@@ -72,7 +82,25 @@ impl Keys {
             policies: Vec::new(),
             heard,
             retired: Vec::new(),
+            tunnel_numbers: HashMap::new(),
+            last_tunnel: 0,
         }
+    }
+
+    /// The number of a tunnel. Those that nothing has any more are forgotten now and then.
+    fn number(&mut self, ends: Ends) -> u32 {
+        if let Some(number) = self.tunnel_numbers.get(&ends) {
+            return *number;
+        }
+        if self.tunnel_numbers.len() >= TUNNELS_KEPT + 2 * (self.installed.len() + self.policies.len()) {
+            let associations = self.installed.values().map(|installed| installed.tunnel);
+            let used: HashSet<u32> =
+                associations.chain(self.policies.iter().filter_map(|(_, made)| tunnel_of(made))).collect();
+            self.tunnel_numbers.retain(|_, number| used.contains(number));
+        }
+        self.last_tunnel = self.last_tunnel.wrapping_add(1);
+        self.tunnel_numbers.insert(ends, self.last_tunnel);
+        self.last_tunnel
     }
 
     fn direction_of(&self, association: &SecurityAssociation) -> Direction {
@@ -86,9 +114,18 @@ impl Keys {
 
     fn install(&mut self, association: &SecurityAssociation) -> Result<(), Refusal> {
         let direction = self.direction_of(association);
-        let (parameters, keys) = parameters(association, self.path_mtu)?;
+        let (mut parameters, keys) = parameters(association, self.path_mtu)?;
+        let tunnel = self.number((association.reqid, parameters.source, parameters.destination));
         let now = self.epoch.elapsed();
         let mut tunnels = lock(&self.tunnels);
+        parameters.tunnel = tunnel;
+        if direction == Direction::Encrypt {
+            // One that was ended a moment ago may be back with other addresses: what it sent since the daemon asked is not sent again.
+            let same = |id: &esp::SaId| tunnels.spi(Direction::Encrypt, *id) == Some(parameters.spi);
+            let ended = self.retired.iter().map(|(_, id)| *id).filter(same);
+            let last = ended.filter_map(|id| tunnels.last_number(Direction::Encrypt, id)).max();
+            parameters.last = parameters.last.max(last.unwrap_or(0));
+        }
         let added = match direction {
             Direction::Encrypt => tunnels.add_outbound(parameters, &keys, now),
             Direction::Decrypt => tunnels.add_inbound(parameters, &keys, now),
@@ -101,7 +138,7 @@ impl Keys {
                 _ => Refusal::invalid("an association that the gateway cannot have"),
             }
         })?;
-        let installed = Installed { direction, id, told: esp::Usage::default(), reqid: association.reqid };
+        let installed = Installed { direction, id, told: esp::Usage::default(), reqid: association.reqid, tunnel };
         self.installed.insert(association.id, installed);
         self.names.insert((direction == Direction::Encrypt, id), association.id);
         Ok(())
@@ -172,7 +209,7 @@ impl Keys {
 
     /// Puts a policy into force, in the place of the one that it replaces if there is one, at once: between the two no packet is without.
     fn put_policy(&mut self, policy: &xfrm::Policy) -> Result<(), Refusal> {
-        let made = policies(policy)?;
+        let made = self.made_of(policy)?;
         let before = self.forget(policy);
         let mut tunnels = lock(&self.tunnels);
         for (direction, policy) in &made {
@@ -184,24 +221,51 @@ impl Keys {
                 .any(|(way, new)| *way == direction && new.selector == old.selector && new.priority == old.priority)
         };
         // A daemon that answers a rekey installs the new association at once, and names it in the policy when the other end has it, too.
-        if let Some((tunnel, spi)) = named_by(policy) {
+        if let (Some(tunnel), Some(spi)) = (tunnel_of(&made), spi_of(policy)) {
             tunnels.lead_outbound(tunnel, Some(spi));
         }
         for (direction, old) in before.iter().filter(|(direction, old)| !stays(*direction, old)) {
             tunnels.remove_policy(*direction, &old.selector, old.priority);
         }
         drop(tunnels);
-        self.policies.push((key_of(policy), made));
+        self.policies.push((policy.key(), made));
         Ok(())
+    }
+
+    /// The gateway's policies for a daemon's. Those for packets to this host itself are none: the gateway passes packets on, and what it opens
+    /// falls under the policies of forwarding.
+    fn made_of(&mut self, policy: &xfrm::Policy) -> Result<Vec<(Direction, esp::Policy)>, Refusal> {
+        let direction = match policy.direction {
+            xfrm::Direction::Out => Direction::Encrypt,
+            xfrm::Direction::Forward => Direction::Decrypt,
+            xfrm::Direction::In => return Ok(Vec::new()),
+        };
+        if policy.if_id != 0 || policy.selector.interface != 0 || policy.mark.is_some_and(|mark| mark.mask != 0) {
+            return Err(Refusal::invalid("a policy asks for neither marks nor interfaces"));
+        }
+        let action = match (policy.action, policy.templates.as_slice()) {
+            (xfrm::Action::Block, _) => esp::Action::Discard,
+            (xfrm::Action::Allow, []) => esp::Action::Bypass,
+            (xfrm::Action::Allow, [template]) if template.mode == Mode::Tunnel => {
+                if template.source.is_unspecified() || template.destination.is_unspecified() {
+                    return Err(Refusal::invalid("a template names both ends of its tunnel"));
+                }
+                esp::Action::Protect(self.number((template.reqid, template.source, template.destination)))
+            }
+            (xfrm::Action::Allow, _) => return Err(Refusal::invalid("a policy has one template, in tunnel mode")),
+        };
+        let selectors = selectors(&policy.selector)?;
+        let made = |selector| (direction, esp::Policy { selector, action, priority: policy.priority });
+        Ok(selectors.into_iter().map(made).collect())
     }
 
     fn take_policy(&mut self, policy: &xfrm::Policy) {
         let made = self.forget(policy);
         let mut tunnels = lock(&self.tunnels);
-        for (direction, policy) in made {
-            tunnels.remove_policy(direction, &policy.selector, policy.priority);
+        for (direction, policy) in &made {
+            tunnels.remove_policy(*direction, &policy.selector, policy.priority);
         }
-        if let Some((tunnel, _)) = named_by(policy) {
+        if let (Some(tunnel), Some(_)) = (tunnel_of(&made), spi_of(policy)) {
             tunnels.lead_outbound(tunnel, None);
         }
     }
@@ -214,8 +278,16 @@ impl Keys {
 
     fn hear(&mut self, event: esp::Event, events: &mut Vec<Event>) {
         match event {
-            esp::Event::Acquire { flow, .. } => {
-                self.table.acquire(selector_of(&flow));
+            esp::Event::Acquire { tunnel, flow } => {
+                let asks = |(direction, policy): &(Direction, esp::Policy)| {
+                    *direction == Direction::Encrypt
+                        && policy.action == esp::Action::Protect(tunnel)
+                        && policy.selector.matches(&flow)
+                };
+                let policy = self.policies.iter().find(|(_, made)| made.iter().any(asks));
+                if let Some((key, _)) = policy {
+                    self.table.acquire(key, selector_of(&flow));
+                }
             }
             esp::Event::Moved { id, source, port } => {
                 let Some(name) = self.names.get(&(false, id)).copied() else { return };
@@ -226,10 +298,16 @@ impl Keys {
                 let reqid = self.installed.get(&name).map_or(0, |installed| installed.reqid);
                 events.push(Event::Mapping(Mapping { id: name, reqid, old, new: (source, port) }));
             }
-            // Numbers that are used up, or packets and bytes: the table finds out from what is counted.
             esp::Event::Ending(id) | esp::Event::Over(id) => {
                 let names = [true, false].map(|out| self.names.get(&(out, id)).copied());
-                names.into_iter().flatten().for_each(|name| self.count(&name));
+                for name in names.into_iter().flatten() {
+                    // Of packets and bytes the table finds out from what is counted. What would have gone beyond was not let through, so that
+                    // it may see less than its limit, and of numbers it knows nothing.
+                    self.count(&name);
+                    if matches!(event, esp::Event::Over(_)) {
+                        self.table.end(&name.into());
+                    }
+                }
             }
         }
     }
@@ -303,14 +381,14 @@ impl Kernel for Keys {
     }
 
     fn add_policy(&mut self, policy: xfrm::Policy) -> Result<PolicyState, Refusal> {
-        policies(&policy)?;
+        self.made_of(&policy)?;
         let state = self.table.add_policy(policy.clone())?;
         self.put_policy(&policy)?;
         Ok(state)
     }
 
     fn update_policy(&mut self, policy: xfrm::Policy) -> Result<PolicyState, Refusal> {
-        policies(&policy)?;
+        self.made_of(&policy)?;
         let state = self.table.update_policy(policy.clone())?;
         self.put_policy(&policy)?;
         Ok(state)
@@ -387,7 +465,6 @@ fn parameters(association: &SecurityAssociation, path_mtu: u16) -> Result<(esp::
             source_port: ports.source_port,
             destination_port: ports.destination_port,
         }),
-        tunnel: association.reqid,
         sequence: if association.esn() { esp::Sequence::Extended } else { esp::Sequence::Short },
         last: received,
         // A larger window than was asked for refuses less.
@@ -444,40 +521,18 @@ fn transform(algorithms: &Algorithms) -> Result<(esp::Transform, esp::Keys), Ref
     Ok((transform, esp::Keys { key: Zeroizing::new(key.to_vec()), salt: Zeroizing::new(salt.to_vec()) }))
 }
 
-/// The tunnel and the SPI of the association that a policy has packets leave by, if it says one.
-fn named_by(policy: &xfrm::Policy) -> Option<(u32, u32)> {
+/// The SPI of the association that a policy has packets leave by, if it says one.
+fn spi_of(policy: &xfrm::Policy) -> Option<u32> {
     let template = policy.templates.first().filter(|_| policy.direction == xfrm::Direction::Out)?;
-    (template.spi != 0).then_some((template.reqid, template.spi))
+    (template.spi != 0).then_some(template.spi)
 }
 
-fn key_of(policy: &xfrm::Policy) -> PolicyKey {
-    PolicyKey {
-        direction: policy.direction,
-        kind: policy.kind,
-        index: 0,
-        selector: policy.selector,
-        mark: policy.mark.unwrap_or_default(),
-        if_id: policy.if_id,
-    }
-}
-
-/// The gateway's policies for a daemon's. Those for packets to this host itself are none: the gateway passes packets on, and what it opens falls
-/// under the policies of forwarding.
-fn policies(policy: &xfrm::Policy) -> Result<Vec<(Direction, esp::Policy)>, Refusal> {
-    let direction = match policy.direction {
-        xfrm::Direction::Out => Direction::Encrypt,
-        xfrm::Direction::Forward => Direction::Decrypt,
-        xfrm::Direction::In => return Ok(Vec::new()),
-    };
-    let action = match (policy.action, policy.templates.as_slice()) {
-        (xfrm::Action::Block, _) => esp::Action::Discard,
-        (xfrm::Action::Allow, []) => esp::Action::Bypass,
-        (xfrm::Action::Allow, [template]) if template.mode == Mode::Tunnel => esp::Action::Protect(template.reqid),
-        (xfrm::Action::Allow, _) => return Err(Refusal::invalid("a policy has one template, in tunnel mode")),
-    };
-    let selectors = selectors(&policy.selector)?;
-    let made = |selector| (direction, esp::Policy { selector, action, priority: policy.priority });
-    Ok(selectors.into_iter().map(made).collect())
+/// The tunnel that packets leave by, of what was made of a policy.
+fn tunnel_of(made: &[(Direction, esp::Policy)]) -> Option<u32> {
+    made.iter().find_map(|(_, policy)| match policy.action {
+        esp::Action::Protect(tunnel) => Some(tunnel),
+        _ => None,
+    })
 }
 
 fn selectors(selector: &xfrm::Selector) -> Result<Vec<esp::Selector>, Refusal> {

@@ -89,6 +89,9 @@ pub fn open(port: &Port, filter: Filter, spared: &[IpAddr]) -> io::Result<Opened
         let takeover = Takeover::new(name, filter, spared)
             .map_err(|error| tracing::warn!(interface = name, %error, "the kernel sees the packets too, and may answer them"))
             .ok();
+        if (takeover.is_none() || filter != Filter::Ip) && !port.kernel_forwards && forwards(name) {
+            return Err(named(io::Error::other(FORWARDS)));
+        }
         let hold = Some(Hold { _takeover: takeover, _claim: claim });
         return Ok(Opened { hold, ..Opened::of(vec![Box::new(source)], Box::new(sink)) });
     }
@@ -108,6 +111,17 @@ pub fn open(port: &Port, filter: Filter, spared: &[IpAddr]) -> io::Result<Opened
         None => Box::new(memory::Discard::default()),
     };
     Ok(Opened::of(vec![source], sink))
+}
+
+/// What is wrong with an interface whose packets the kernel passes on beside the gateway (RFC 4301, 5.2).
+const FORWARDS: &str = "the kernel passes on what comes in there in clear, whatever the policies say: set net.ipv4.conf.INTERFACE.forwarding \
+    and net.ipv6.conf.all.forwarding to 0, or say kernel_forwards = true where other rules keep such packets out";
+
+/// Whether the kernel passes packets on that come in by an interface. For IPv6 one switch is for all of them.
+fn forwards(interface: &str) -> bool {
+    let switches = [format!("ipv4/conf/{interface}"), "ipv6/conf/all".to_owned()];
+    let is_on = |switch: &String| std::fs::read_to_string(format!("/proc/sys/net/{switch}/forwarding"));
+    switches.iter().any(|switch| is_on(switch).is_ok_and(|value| value.trim() != "0"))
 }
 
 fn at(path: &Path, error: &io::Error) -> io::Error {
@@ -151,7 +165,14 @@ mod tests {
     fn a_file_alone_is_a_side() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("out.pcap");
-        let port = Port { interface: None, tun: None, pcap_in: None, pcap_out: Some(path.clone()), mtu: 1400 };
+        let port = Port {
+            interface: None,
+            tun: None,
+            pcap_in: None,
+            pcap_out: Some(path.clone()),
+            mtu: 1400,
+            kernel_forwards: false,
+        };
         let opened = open(&port, Filter::Ip, &[]).expect("opens");
         let source = opened.sources.first().expect("a source");
         assert!(source.is_ended(), "from nothing comes nothing");

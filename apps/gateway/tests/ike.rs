@@ -2,7 +2,7 @@
 #![allow(clippy::expect_used, reason = "helpers of tests may stop at once, as tests do")]
 
 use std::net::{IpAddr, Ipv4Addr};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -26,6 +26,16 @@ struct End {
     mill: Mill,
     tunnels: Arc<Mutex<Tunnels>>,
     keys: Keys,
+    heard: Arc<Mutex<Vec<ciphermill_esp::Event>>>,
+}
+
+impl End {
+    /// What the daemon hears of what has happened to packets.
+    fn events(&mut self) -> Vec<Event> {
+        let events = self.tunnels.lock().expect("no panic").take_events();
+        self.heard.lock().expect("no panic").extend(events);
+        self.keys.take_events()
+    }
 }
 
 fn end(local: IpAddr) -> End {
@@ -33,8 +43,8 @@ fn end(local: IpAddr) -> End {
     let mill = Mill::builder().engines(engines).legacy(true).self_test(SelfTest::Never).open().expect("opens");
     let tunnels = Arc::new(Mutex::new(Tunnels::new(&mill)));
     let heard = Arc::new(Mutex::new(Vec::new()));
-    let keys = Keys::new(Arc::clone(&tunnels), Instant::now(), vec![local], 1500, heard);
-    End { mill, tunnels, keys }
+    let keys = Keys::new(Arc::clone(&tunnels), Instant::now(), vec![local], 1500, Arc::clone(&heard));
+    End { mill, tunnels, keys, heard }
 }
 
 fn network(third: u8) -> Prefix {
@@ -82,10 +92,9 @@ fn association(spi: u32, source: IpAddr, destination: IpAddr, algorithms: Algori
 }
 
 fn policy(direction: xfrm::Direction, source: u8, destination: u8, priority: u32) -> Policy {
-    let (from, to) = if direction == xfrm::Direction::Out { (WEST, EAST) } else { (EAST, WEST) };
     let template = Template {
-        destination: to,
-        source: from,
+        destination: EAST,
+        source: WEST,
         spi: 0,
         protocol: 50,
         reqid: REQID,
@@ -168,21 +177,22 @@ fn packets_pass_between_ends_whose_daemons_have_agreed_and_are_counted() {
 fn a_policy_that_is_updated_is_never_missing() {
     let mut west = end(WEST);
     west.keys.add_policy(policy(xfrm::Direction::Out, 1, 2, 100)).expect("added");
-    let (tunnels, looks) = (Arc::clone(&west.tunnels), AtomicU64::new(0));
+    let (tunnels, updates) = (Arc::clone(&west.tunnels), AtomicU32::new(0));
     std::thread::scope(|scope| {
         let watch = scope.spawn(|| {
-            while looks.fetch_add(1, Ordering::Relaxed) < 20_000 {
+            let mut looks = 0;
+            // Whoever looks may have the lock for long, again and again.
+            while looks < 20_000 || updates.load(Ordering::Relaxed) < 100 {
                 assert_eq!(tunnels.lock().expect("no panic").policy_count(Direction::Encrypt), 1);
+                looks += 1;
             }
         });
-        let mut round = 0;
         while !watch.is_finished() {
             // The same again, and now and then another priority.
-            west.keys.update_policy(policy(xfrm::Direction::Out, 1, 2, 100 + round / 100)).expect("updated");
-            round += 1;
+            let priority = 100 + updates.fetch_add(1, Ordering::Relaxed) / 100;
+            west.keys.update_policy(policy(xfrm::Direction::Out, 1, 2, priority)).expect("updated");
         }
         watch.join().expect("never missing");
-        assert!(round > 10, "{round} updates meanwhile");
     });
     let last = policy(xfrm::Direction::Out, 1, 2, 0);
     let named = PolicyKey {
@@ -280,4 +290,90 @@ fn packets_leave_by_the_association_that_the_policy_names() {
     assert_eq!(spi_of(&west), 0xc102);
     west.keys.delete(&key(&old)).expect("there");
     assert_eq!(spi_of(&west), 0xc102);
+}
+
+#[test]
+fn an_association_whose_next_packet_is_too_much_ends_and_the_daemon_hears_it() {
+    let mut west = end(WEST);
+    let bound = Lifetimes { bytes: Limit { soft: u64::MAX, hard: 100 }, ..Lifetimes::NONE };
+    let agreed = SecurityAssociation { lifetimes: bound, ..association(0xc003, WEST, EAST, gcm(20)) };
+    west.keys.add(agreed.clone()).expect("added");
+    west.keys.add_policy(policy(xfrm::Direction::Out, 1, 2, 100)).expect("added");
+    // Forty bytes each: what the association has carried stays below its bound.
+    assert_eq!(pass(&west, Direction::Encrypt, &vec![packet(); 3]).len(), 2);
+    let events = west.events();
+    assert!(matches!(&events[..], [Event::Expire { state, hard: true }] if state.counters.bytes == 80), "{events:?}");
+    assert!(west.keys.query(&key(&agreed)).is_err());
+    assert!(west.events().is_empty());
+}
+
+#[test]
+fn an_association_that_comes_back_goes_on_behind_its_last_packet() {
+    let mut west = end(WEST);
+    west.keys.add_policy(policy(xfrm::Direction::Out, 1, 2, 100)).expect("added");
+    let agreed = association(0xc004, WEST, EAST, gcm(20));
+    west.keys.add(agreed.clone()).expect("added");
+    pass(&west, Direction::Encrypt, &vec![packet(); 3]);
+    let asked = west.keys.query(&key(&agreed)).expect("there").association.replay;
+    pass(&west, Direction::Encrypt, &vec![packet(); 2]);
+    west.keys.delete(&key(&agreed)).expect("there");
+    west.keys.add(SecurityAssociation { replay: asked, ..agreed }).expect("added");
+    let sealed = pass(&west, Direction::Encrypt, &[packet()]);
+    assert_eq!(sealed[0][24..28], 6u32.to_be_bytes(), "under the same key no number comes again");
+}
+
+#[test]
+fn tunnels_to_two_ends_are_two_whatever_their_reqid() {
+    let mut west = end(WEST);
+    let north = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 3));
+    let to_north = Policy {
+        templates: vec![Template { destination: north, ..policy(xfrm::Direction::Out, 1, 3, 100).templates[0] }],
+        ..policy(xfrm::Direction::Out, 1, 3, 100)
+    };
+    west.keys.add_policy(policy(xfrm::Direction::Out, 1, 2, 100)).expect("added");
+    west.keys.add_policy(to_north).expect("added");
+    west.keys.add(association(0xc005, WEST, EAST, gcm(20))).expect("added");
+    west.keys.add(association(0xc006, WEST, north, gcm(20))).expect("added");
+    let mut packets = [packet(), packet()];
+    (packets[1][18], packets[1][11]) = (3, packets[1][11] - 1);
+    let sealed = pass(&west, Direction::Encrypt, &packets);
+    let ends: Vec<(u8, u8)> = sealed.iter().map(|packet| (packet[19], packet[23])).collect();
+    assert_eq!(ends, [(2, 0x05), (3, 0x06)]);
+}
+
+#[test]
+fn what_asks_for_an_association_names_the_policy_that_it_fell_under() {
+    let mut west = end(WEST);
+    let general = policy(xfrm::Direction::Out, 1, 2, 200);
+    let blocked = Policy {
+        selector: Selector { protocol: 6, destination_port: Port { number: 25, mask: u16::MAX }, ..general.selector },
+        action: Action::Block,
+        templates: Vec::new(),
+        ..policy(xfrm::Direction::Out, 1, 2, 100)
+    };
+    west.keys.add_policy(blocked).expect("added");
+    west.keys.add_policy(general.clone()).expect("added");
+    assert!(pass(&west, Direction::Encrypt, &[packet()]).is_empty());
+    let events = west.events();
+    let [Event::Acquire(acquire)] = &events[..] else { panic!("{events:?}") };
+    assert_eq!((acquire.policy.policy.priority, acquire.destination), (200, EAST));
+    assert_eq!(acquire.packet.source.address, IpAddr::from([10, 0, 1, 9]));
+}
+
+#[test]
+fn policies_that_ask_for_marks_or_interfaces_are_refused() {
+    let mut west = end(WEST);
+    let plain = policy(xfrm::Direction::Out, 1, 2, 100);
+    let any = Template { destination: Ipv4Addr::UNSPECIFIED.into(), ..plain.templates[0] };
+    let refused = [
+        Policy { mark: Some(Mark { value: 1, mask: 0xff }), ..plain.clone() },
+        Policy { if_id: 7, ..plain.clone() },
+        Policy { selector: Selector { interface: 2, ..plain.selector }, ..plain.clone() },
+        Policy { templates: vec![any], ..plain.clone() },
+    ];
+    for policy in refused {
+        assert_eq!(west.keys.add_policy(policy).map(drop).map_err(|refusal| refusal.errno), Err(Errno::INVAL));
+    }
+    assert_eq!(west.tunnels.lock().expect("no panic").policy_count(Direction::Encrypt), 0);
+    assert!(west.keys.add_policy(plain).is_ok());
 }

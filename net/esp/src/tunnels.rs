@@ -264,6 +264,15 @@ impl Tunnels {
         }
     }
 
+    /// An association's SPI.
+    pub fn spi(&self, direction: Direction, id: SaId) -> Option<u32> {
+        let spi = match direction {
+            Direction::Encrypt => self.outbound.get(id).map(|one| one.common.spi),
+            Direction::Decrypt => self.inbound.get(id).map(|one| one.common.spi),
+        };
+        spi.map(u32::from_be_bytes)
+    }
+
     /// What went through an association.
     pub fn usage(&self, direction: Direction, id: SaId) -> Option<Usage> {
         match direction {

@@ -218,11 +218,15 @@ impl Lab {
                     ["neighbour", "replace", &address, "lladdr", &link, "dev", interface, "nud", "permanent"];
                 ip(&[&["-n", &name], &arguments[..]].concat())
             }
-            Step::Forwarding(namespace) => self.within(namespace, || {
-                std::fs::write("/proc/sys/net/ipv4/ip_forward", "1")?;
-                std::fs::write("/proc/sys/net/ipv6/conf/all/forwarding", "1")
-            })?,
+            Step::Forwarding(namespace) => self.set_forwarding(namespace, "1"),
         }
+    }
+
+    fn set_forwarding(&self, namespace: &str, value: &str) -> io::Result<()> {
+        self.within(namespace, || {
+            let switches = ["/proc/sys/net/ipv4/ip_forward", "/proc/sys/net/ipv6/conf/all/forwarding"];
+            switches.iter().try_for_each(|path| std::fs::write(path, value).map_err(|error| named(&error, path)))
+        })?
     }
 
     fn build_namespace(&mut self, name: &str) -> io::Result<()> {
@@ -235,7 +239,9 @@ impl Lab {
         ip(&["netns", "add", &full])?;
         // From here on it is ours to remove: one that was there before made `ip` fail.
         self.namespaces.push(full.clone());
-        ip(&["-n", &full, "link", "set", "dev", "lo", "up"])
+        ip(&["-n", &full, "link", "set", "dev", "lo", "up"])?;
+        // A new namespace may have what the first one has (`net.core.devconf_inherit_init_net`).
+        self.set_forwarding(name, "0")
     }
 
     fn build_pair(&self, ends: &[End; 2], mtu: usize) -> io::Result<()> {

@@ -127,8 +127,10 @@ impl Neighbours {
 
     /// Where packets to a destination go, as was found out at most [`RESOLVED_FOR`] ago, or as the kernel says now.
     ///
+    /// What the kernel has no room or no time for, as when somebody has it look for more stations than it keeps, is not known yet.
+    ///
     /// # Errors
-    /// The kernel does not answer, or in a form that is not known.
+    /// The kernel answers in a form that is not known, or does not let this process ask.
     pub fn hop(&mut self, destination: IpAddr, now: Instant) -> io::Result<Hop> {
         if let Some(entry) = self.table.get(&destination).filter(|entry| entry.until > now) {
             return Ok(entry.hop);
@@ -137,7 +139,10 @@ impl Neighbours {
             return Ok(Hop::Unresolved);
         }
         self.lookups -= 1;
-        let hop = self.look_up(destination)?;
+        let hop = match self.look_up(destination) {
+            Err(error) if error.kind() == io::ErrorKind::TimedOut || is_passing(&error) => Hop::Unresolved,
+            looked_up => looked_up?,
+        };
         let lasts = match hop {
             Hop::Link(_) => RESOLVED_FOR,
             Hop::Unresolved => UNRESOLVED_FOR,
@@ -222,10 +227,11 @@ impl Neighbours {
         message.header.flags = NeighbourFlags::Use;
         let flags = NLM_F_REQUEST | NLM_F_CREATE | NLM_F_ACK;
         match self.ask(RouteNetlinkMessage::NewNeighbour(message), flags)? {
-            Err(error) => {
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
                 Err(io::Error::new(error.kind(), format!("the kernel does not look for neighbours: {error}")))
             }
-            Ok(_) => Ok(()),
+            // A full table, or an address that no station has: the packet has no next hop.
+            Err(_) | Ok(_) => Ok(()),
         }
     }
 
@@ -271,6 +277,11 @@ impl Neighbours {
         }
         Err(unknown())
     }
+}
+
+/// Whether the kernel had no room for a question or its answer.
+fn is_passing(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::ENOBUFS | libc::ENOMEM | libc::EAGAIN))
 }
 
 fn family(address: IpAddr) -> AddressFamily {

@@ -623,3 +623,25 @@ fn with_root_the_tests_above_have_run() {
         assert!(error.to_string().contains("root"), "{error}");
     }
 }
+
+#[test]
+#[ignore = "fills the neighbour table of the whole machine for some seconds"]
+fn a_scan_costs_its_own_packets_alone() {
+    if !can_have_namespaces() {
+        return;
+    }
+    let end = |namespace: &str, last| End::new(namespace, "link0").address(IpAddr::from([10, 9, 0, last]), 16);
+    let builder = Builder::new(&lab_name()).unwrap().namespace("left").namespace("right");
+    let lab = builder.pair(end("left", 1), end("right", 2), 1500).up().unwrap();
+    let mut sink = lab.within("left", || LinkSink::open("link0", &SinkOptions::default())).unwrap().unwrap();
+    let table: u64 =
+        std::fs::read_to_string("/proc/sys/net/ipv4/neigh/default/gc_thresh3").unwrap().trim().parse().unwrap();
+    // More stations than the kernel looks for at a time, and none of them is there.
+    let scanned = 2 * table.min(4000) + 1000;
+    for number in 0..scanned {
+        let to = Ipv4Addr::from(0x0a09_0100 + number as u32);
+        let packet = datagram(IpAddr::from([10, 9, 0, 1]), to.into(), 9, 0, 40);
+        assert_eq!(sink.send(&packet, &[[0, packet.len() as u32]]).unwrap(), 0, "{to}");
+    }
+    assert_eq!(sink.counters().no_neighbour, scanned);
+}

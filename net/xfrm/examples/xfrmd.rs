@@ -14,9 +14,9 @@ use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use ciphermill_xfrm::{
-    Algorithms, AssociationKey, AssociationState, Counts, Event, EventSender, Kernel, KeyBytes, Limits, ListFilter,
-    Mapping, Policy, PolicyKey, PolicyState, Prefix, Refusal, ReplayUpdate, SecurityAssociation, Selector, Server,
-    SpiRequest, Table,
+    Algorithms, AssociationKey, AssociationState, Counts, Direction, Event, EventSender, Kernel, KeyBytes, Limits,
+    ListFilter, Mapping, Policy, PolicyKey, PolicyState, Prefix, Refusal, ReplayUpdate, SecurityAssociation, Selector,
+    Server, SpiRequest, Table,
 };
 
 /// A table that says what happens to it.
@@ -189,7 +189,14 @@ fn obey(table: &mut Table, sender: &EventSender, line: &str) -> Result<(), Box<d
                 protocol: 1,
                 ..Selector::ALL
             };
-            if !table.acquire(packet) {
+            let falls_under = |policy: &Policy| {
+                policy.direction == Direction::Out
+                    && policy.selector.source.contains(packet.source.address)
+                    && policy.selector.destination.contains(packet.destination.address)
+            };
+            let all = table.list_policies(0, usize::MAX).into_iter().map(|(_, state)| state.policy);
+            let first = all.filter(falls_under).min_by_key(|policy| policy.priority);
+            if !first.is_some_and(|policy| table.acquire(&policy.key(), packet)) {
                 println!("acquire: no policy protects that");
             }
         }

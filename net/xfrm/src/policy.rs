@@ -86,6 +86,21 @@ pub struct Policy {
     pub if_id: u32,
 }
 
+impl Policy {
+    /// What tells it from others.
+    #[must_use]
+    pub fn key(&self) -> PolicyKey {
+        PolicyKey {
+            direction: self.direction,
+            kind: self.kind,
+            index: 0,
+            selector: self.selector,
+            mark: self.mark.unwrap_or_default(),
+            if_id: self.if_id,
+        }
+    }
+}
+
 /// A policy with what became of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PolicyState {

@@ -110,13 +110,21 @@ impl Ends {
 
     /// What leaves for the outside when these packets come from within.
     pub(crate) fn seal<P: AsRef<[u8]>>(&mut self, packets: &[P]) -> Vec<Vec<u8>> {
+        self.seal_at(packets, NOW)
+    }
+
+    pub(crate) fn seal_at<P: AsRef<[u8]>>(&mut self, packets: &[P], now: Duration) -> Vec<Vec<u8>> {
         self.burst.clear();
         assert!(packets.iter().all(|packet| self.burst.push(packet.as_ref())));
-        self.seal_burst()
+        self.seal_burst_at(now)
     }
 
     pub(crate) fn seal_burst(&mut self) -> Vec<Vec<u8>> {
-        self.sender.begin_outbound(&mut self.burst, NOW);
+        self.seal_burst_at(NOW)
+    }
+
+    fn seal_burst_at(&mut self, now: Duration) -> Vec<Vec<u8>> {
+        self.sender.begin_outbound(&mut self.burst, now);
         let ran = self.burst.crypt(&mut self.session);
         self.sender.commit_outbound(&mut self.burst);
         ran.expect("runs");

@@ -189,12 +189,18 @@ fn parts_go_where_the_whole_would_whatever_other_policies_say() {
 }
 
 #[test]
-fn a_burst_without_room_for_all_parts_sends_none() {
-    let mut ends = Ends::new(&Shape::new("aes-128-gcm"));
-    ends.burst = ciphermill_esp::Burst::new(3, 1 << 20, 0);
-    let sealed = ends.seal(&[CUTTABLE.packet(4000, 3), Inner::V4.packet(60, 1)]);
-    assert_eq!(sealed.len(), 1);
-    assert_eq!(sent(&ends), [("done", 1), ("no_room", 1)]);
+fn a_full_burst_is_cut_and_without_room_for_all_parts_none_is_sent() {
+    let shape = Shape::new("aes-128-gcm");
+    let mut ends = Ends::new(&shape);
+    ends.burst = ciphermill_esp::Burst::new(3, 0, 0);
+    let sealed = ends.seal(&[CUTTABLE.packet(4000, 3), CUTTABLE.packet(4000, 3), Inner::V4.packet(60, 1)]);
+    assert_eq!(sealed.len(), 7);
+    assert_eq!(sent(&ends), [("done", 7), ("fragments", 6)]);
+    // Each part would have room for all that padding.
+    ends.burst = ciphermill_esp::Burst::new(1, 0, 9000);
+    ends.sender.set_path_mtu(shape.parameters().destination, 576);
+    assert!(ends.seal(&[CUTTABLE.packet(9000, 3)]).is_empty());
+    assert_eq!(sent(&ends), [("done", 7), ("fragments", 6), ("no_room", 1)]);
 }
 
 /// Ends with this outer header.

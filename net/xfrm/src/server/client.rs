@@ -43,12 +43,23 @@ pub(super) struct Client {
     control: Option<Control>,
     pending: VecDeque<Datagram>,
     listing: Option<Listing>,
+    /// Whether the last event was lost.
+    loses: bool,
     over: bool,
 }
 
 impl Client {
     pub(super) fn new(socket: OwnedFd, process: i32, pending_max: usize) -> Self {
-        Self { socket, process, pending_max, control: None, pending: VecDeque::new(), listing: None, over: false }
+        Self {
+            socket,
+            process,
+            pending_max,
+            control: None,
+            pending: VecDeque::new(),
+            listing: None,
+            loses: false,
+            over: false,
+        }
     }
 
     pub(super) fn socket(&self) -> &OwnedFd {
@@ -99,15 +110,17 @@ impl Client {
         self.pending.push_back(datagram);
     }
 
-    /// Something unasked. A program that lets too much of it wait is dropped.
+    /// Something unasked. A program that lets too much of it wait loses the rest, as by a kernel.
     pub(super) fn tell(&mut self, datagram: Datagram) {
         // Much may have come at once that its socket has room for.
         while self.pending.len() >= self.pending_max && self.send_first() {}
-        if self.pending.len() >= self.pending_max {
-            self.end(Some("it does not read what it is told"));
-        } else {
+        let has_room = self.pending.len() < self.pending_max;
+        if has_room {
             self.pending.push_back(datagram);
+        } else if !self.loses {
+            warn!("process {} does not read what it is told, and loses events", self.process);
         }
+        self.loses = !has_room;
     }
 
     /// Begins a listing, or says that there is one already.

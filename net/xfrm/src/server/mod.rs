@@ -1,7 +1,7 @@
 //! The socket that daemons get in place of the kernel's, and who is at its other end.
 //!
-//! One thread serves all of them. It never waits for a daemon: what one does not read is kept up to a limit, beyond which it is
-//! dropped, with a warning.
+//! One thread serves all of them. It never waits for a daemon: what one does not read is kept up to a limit, beyond which events
+//! are lost, with a warning.
 
 mod client;
 mod requests;

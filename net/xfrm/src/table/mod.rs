@@ -90,9 +90,17 @@ impl Table {
         Ok(())
     }
 
-    /// Tells daemons that a packet needs an association, if a policy says so; says whether one did.
-    pub fn acquire(&mut self, packet: Selector) -> bool {
-        let Some(policy) = self.policies.protecting(&packet) else { return false };
+    /// Ends an association that whoever carries its packets has ended, for instance since no numbers are left: daemons are told as of a hard
+    /// limit. Of one that there is not any more nothing is told.
+    pub fn end(&mut self, key: &AssociationKey) {
+        if let Some(state) = self.find(&key.id, key.mark.value).and_then(|position| self.remove(position)) {
+            self.events.push(Event::Expire { state: Box::new(state), hard: true });
+        }
+    }
+
+    /// Tells daemons that a packet needs an association by a policy's first template. Says whether there are such a policy and template.
+    pub fn acquire(&mut self, policy: &PolicyKey, packet: Selector) -> bool {
+        let Ok(policy) = self.policies.query(policy) else { return false };
         self.last_acquire = self.last_acquire.wrapping_add(1).max(1);
         let Some(template) = policy.policy.templates.first() else { return false };
         let (source, destination) = (template.source, template.destination);

@@ -5,9 +5,8 @@ use std::collections::BTreeMap;
 use rustix::io::Errno;
 
 use crate::association::Counters;
-use crate::policy::{Action, Direction, Policy, PolicyKey, PolicyState};
+use crate::policy::{Direction, Policy, PolicyKey, PolicyState};
 use crate::refusal::Refusal;
-use crate::selector::Selector;
 
 /// Most policies.
 const POLICIES_MAX: usize = 1 << 18;
@@ -21,32 +20,20 @@ pub(super) struct Policies {
     last_index: u32,
 }
 
-/// What has to differ between policies.
-fn key_of(policy: &Policy) -> PolicyKey {
-    PolicyKey {
-        direction: policy.direction,
-        kind: policy.kind,
-        index: 0,
-        selector: policy.selector,
-        mark: policy.mark.unwrap_or_default(),
-        if_id: policy.if_id,
-    }
-}
-
 impl Policies {
     fn find(&self, key: &PolicyKey) -> Option<u64> {
         self.states.iter().find(|(_, state)| key.names(&state.policy)).map(|(&position, _)| position)
     }
 
     pub(super) fn add(&mut self, policy: Policy, now: u64) -> Result<PolicyState, Refusal> {
-        if self.find(&key_of(&policy)).is_some() {
+        if self.find(&policy.key()).is_some() {
             return Err(Refusal::new(Errno::EXIST, "a policy with this selector is there"));
         }
         self.insert(policy, now)
     }
 
     pub(super) fn update(&mut self, mut policy: Policy, now: u64) -> Result<PolicyState, Refusal> {
-        if let Some(old) = self.find(&key_of(&policy)).and_then(|position| self.states.remove(&position)) {
+        if let Some(old) = self.find(&policy.key()).and_then(|position| self.states.remove(&position)) {
             policy.index = old.policy.index;
         }
         self.insert(policy, now)
@@ -89,17 +76,5 @@ impl Policies {
             let there = self.states.values().filter(|state| state.policy.direction == direction).count();
             u32::try_from(there).unwrap_or(u32::MAX)
         })
-    }
-
-    /// The first outgoing policy, by priority, that a packet falls under, if it protects. Protocols and ports are not looked at.
-    pub(super) fn protecting(&self, packet: &Selector) -> Option<PolicyState> {
-        let falls_under = |policy: &Policy| {
-            policy.direction == Direction::Out
-                && policy.selector.source.contains(packet.source.address)
-                && policy.selector.destination.contains(packet.destination.address)
-        };
-        let first =
-            self.states.values().filter(|state| falls_under(&state.policy)).min_by_key(|state| state.policy.priority);
-        first.filter(|state| state.policy.action == Action::Allow && !state.policy.templates.is_empty()).cloned()
     }
 }

@@ -247,18 +247,31 @@ fn policies_are_told_apart_by_selectors_and_found_by_indices() {
 #[test]
 fn packets_ask_for_associations_where_a_policy_protects_them() {
     let mut table = table();
-    let packet = |third| Selector {
-        destination: Prefix { address: [10, 0, third, 9].into(), len: 32 },
+    let packet = Selector {
+        destination: Prefix { address: [10, 0, 1, 9].into(), len: 32 },
         destination_port: Port { number: 80, mask: 0xffff },
         ..all()
     };
-    assert!(!table.acquire(packet(1)), "no policy");
+    assert!(!table.acquire(&policy(1, 10).key(), packet), "no policy");
     assert!(table.add_policy(policy(1, 10)).is_ok());
-    assert!(!table.acquire(packet(2)), "another network");
-    assert!(table.acquire(packet(1)));
+    assert!(!table.acquire(&policy(2, 10).key(), packet), "another one");
+    assert!(table.acquire(&policy(1, 10).key(), packet));
     let [Event::Acquire(acquire)] = &table.take_events()[..] else { panic!("one acquire") };
-    assert_eq!((acquire.number, acquire.packet), (1, packet(1)));
+    assert_eq!((acquire.number, acquire.packet), (1, packet));
     assert_eq!(acquire.destination.to_string(), "10.0.0.2");
-    assert!(table.add_policy(Policy { action: Action::Block, selector: all(), ..policy(0, 1) }).is_ok());
-    assert!(!table.acquire(packet(1)), "what comes first blocks it");
+    let passes = Policy { templates: Vec::new(), ..policy(3, 1) };
+    assert!(table.add_policy(passes.clone()).is_ok());
+    assert!(!table.acquire(&passes.key(), packet), "nothing is asked for without a template");
+}
+
+#[test]
+fn an_association_whose_packets_have_ended_is_over_at_once() {
+    let mut table = table();
+    let id = table.add(association(1)).expect("added").association.id;
+    table.end(&id.into());
+    let [Event::Expire { state, hard: true }] = &table.take_events()[..] else { panic!("one hard limit") };
+    assert_eq!(state.association.id, id);
+    assert_eq!(errno(table.query(&id.into())), Some(Errno::SRCH));
+    table.end(&id.into());
+    assert!(table.take_events().is_empty(), "told once");
 }
