@@ -19,9 +19,20 @@ const OPS_MAX: usize = 64;
 ///
 /// Batches go round the common suites, so that a run of at least as many batches as there are suites meets each.
 pub fn differential(engine: &dyn Engine, oracle: &dyn Engine, seed: u64, batches: usize) -> Report {
+    differential_of(engine, oracle, &claimed_suites(engine), seed, batches)
+}
+
+/// The same of some of the engine's suites.
+pub fn differential_of(
+    engine: &dyn Engine,
+    oracle: &dyn Engine,
+    suites: &[Suite],
+    seed: u64,
+    batches: usize,
+) -> Report {
     let mut report = Report::new(engine.info().name);
     let theirs = claimed_suites(oracle);
-    let common: Vec<Suite> = claimed_suites(engine).into_iter().filter(|suite| theirs.contains(suite)).collect();
+    let common: Vec<Suite> = suites.iter().copied().filter(|suite| theirs.contains(suite)).collect();
     report.suites = common.len();
     if common.is_empty() {
         report.fail("has no suite in common with the oracle");

@@ -32,7 +32,7 @@ use ciphermill_contract::suite::Ff1;
 use ciphermill_contract::{Direction, Engine, Suite, capability};
 
 pub use acceptance::acceptance;
-pub use differential::differential;
+pub use differential::{differential, differential_of};
 pub use report::{Failure, Report};
 
 /// How much is tried.
