@@ -17,26 +17,12 @@ pub enum MemoryError {
         /// What was asked for, in bytes.
         asked: u64,
     },
-    /// A buffer of fixed size has no room left.
-    Exhausted {
-        /// What ran out, for instance `arena writer`.
-        what: &'static str,
-        /// Its size in bytes.
-        limit: u64,
-        /// The bytes that would have been needed in all, gaps for alignment included.
-        asked: u64,
-    },
     /// The allocator has no memory to give.
     OutOfMemory {
         /// What was asked for.
         what: &'static str,
         /// Bytes asked for.
         asked: u64,
-    },
-    /// An alignment that is no power of two.
-    BadAlign {
-        /// The alignment asked for.
-        align: u64,
     },
     /// A name for a memory file that holds a zero byte or is longer than `limit` bytes.
     BadName {
@@ -55,13 +41,6 @@ pub enum MemoryError {
     NotSealed {
         /// The seals found, as `fcntl(F_GET_SEALS)` reports them.
         seals: i32,
-    },
-    /// A foreign memory file whose size is not the one that was announced.
-    WrongSize {
-        /// Bytes announced.
-        expected: u64,
-        /// Bytes found.
-        found: u64,
     },
     /// A foreign memory file that is not what it should be.
     NotJoinable {
@@ -84,11 +63,7 @@ impl fmt::Display for MemoryError {
             Self::TooLarge { what, limit_name, limit, asked } => {
                 write!(f, "{what}: {asked} bytes asked for, {limit_name} is {limit}")
             }
-            Self::Exhausted { what, limit, asked } => {
-                write!(f, "{what}: {asked} bytes needed, {limit} are there")
-            }
             Self::OutOfMemory { what, asked } => write!(f, "{what}: no memory for {asked} bytes"),
-            Self::BadAlign { align } => write!(f, "alignment {align} is not a power of two"),
             Self::BadName { limit } => {
                 write!(f, "memory file: a name holds no zero byte and at most {limit} bytes")
             }
@@ -97,9 +72,6 @@ impl fmt::Display for MemoryError {
             }
             Self::NotSealed { seals } => {
                 write!(f, "memory file: F_SEAL_SHRINK and F_SEAL_GROW must both be set, seals are {seals:#x}")
-            }
-            Self::WrongSize { expected, found } => {
-                write!(f, "memory file: {expected} bytes announced, {found} found")
             }
             Self::NotJoinable { rule } => write!(f, "memory file: {rule}"),
         }

@@ -3,9 +3,8 @@
 //!
 //! - [`SecretBytes`]: key material; pooled, locked in RAM, out of core dumps, wiped on drop.
 //! - [`GuardedBuf`]: bytes flush against an inaccessible page, so that an overrun dies at once.
-//! - [`Arena`] and [`ArenaWriter`]: the one buffer that a batch's inputs and outputs lie in, on the heap or in a sealed
-//!   memory file that another process can map.
-//! - [`Region`]: bytes that another process, which need not be trusted, may write at any time.
+//! - [`Arena`]: the one buffer that a batch's inputs and outputs lie in.
+//! - [`Region`]: bytes in a sealed memory file, which another process, that need not be trusted, may write at any time.
 //! - [`prefetch`]: what will be read soon is brought into the cache.
 //! - [`Slab`]: a table that is read without locks under a [`Lease`]; removed entries die when the last lease that
 //!   could see them ends, and those that were pinned when they are let go of.
@@ -31,7 +30,7 @@ mod slab;
 mod sync;
 mod wipe;
 
-pub use arena::{ARENA_MAX, Arena, ArenaSpan, ArenaWriter, Wipe};
+pub use arena::{ARENA_MAX, Arena, Wipe};
 pub use error::{Full, MemoryError};
 pub use guarded::{Align, GUARDED_MAX, GuardedBuf};
 pub use map::prefer_huge_pages;

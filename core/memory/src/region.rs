@@ -2,11 +2,18 @@
 
 use core::fmt;
 use core::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::ffi::CString;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 use crate::MemoryError;
-use crate::arena::{ARENA_MAX, check_sealed, file_len, sealed_file};
+use crate::arena::{ARENA_MAX, check_len};
 use crate::map::Mapping;
+
+/// Longest name that `memfd_create(2)` takes, in bytes.
+const NAME_MAX: usize = 249;
+
+/// The seals without which a peer could cut the file short below a mapping, which kills whoever reads there.
+const SIZE_SEALS: libc::c_int = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW;
 
 /// From so many bytes on they are copied in bulk, which takes some time to begin.
 #[cfg(target_arch = "x86_64")]
@@ -165,6 +172,61 @@ unsafe fn copy_bulk(to: *mut u8, from: *const u8, len: usize) {
             options(nostack, preserves_flags),
         );
     }
+}
+
+/// An anonymous memory file of `len` zero bytes, whose size and set of seals are sealed.
+fn sealed_file(name: &str, len: usize) -> Result<OwnedFd, MemoryError> {
+    check_len("region", len)?;
+    let bad_name = MemoryError::BadName { limit: NAME_MAX };
+    if name.len() > NAME_MAX {
+        return Err(bad_name);
+    }
+    let name = CString::new(name).map_err(|_| bad_name)?;
+    let flags = libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING;
+    // SAFETY: the name is a live C string.
+    let fd = unsafe { libc::memfd_create(name.as_ptr(), flags) };
+    if fd < 0 {
+        return Err(MemoryError::last_os("memfd_create"));
+    }
+    // SAFETY: the kernel has just returned this descriptor, and nobody else knows it.
+    let file = unsafe { OwnedFd::from_raw_fd(fd) };
+    // `len` is at most 32 bits wide, so it fits a file offset.
+    // SAFETY: ftruncate takes no pointer.
+    if unsafe { libc::ftruncate(file.as_raw_fd(), len as libc::off_t) } != 0 {
+        return Err(MemoryError::last_os("ftruncate"));
+    }
+    // SAFETY: F_ADD_SEALS takes an integer.
+    if unsafe { libc::fcntl(file.as_raw_fd(), libc::F_ADD_SEALS, SIZE_SEALS | libc::F_SEAL_SEAL) } != 0 {
+        return Err(MemoryError::last_os("fcntl(F_ADD_SEALS)"));
+    }
+    Ok(file)
+}
+
+/// Refuses a file whose size its owner could still change.
+fn check_sealed(file: &OwnedFd) -> Result<(), MemoryError> {
+    // SAFETY: F_GET_SEALS takes no argument.
+    let seals = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_GET_SEALS) };
+    if seals < 0 {
+        return match MemoryError::last_os("fcntl(F_GET_SEALS)") {
+            MemoryError::Os { errno: libc::EINVAL, .. } => Err(MemoryError::NotSealed { seals: 0 }),
+            other => Err(other),
+        };
+    }
+    if seals & SIZE_SEALS != SIZE_SEALS {
+        return Err(MemoryError::NotSealed { seals });
+    }
+    Ok(())
+}
+
+fn file_len(file: &OwnedFd) -> Result<u64, MemoryError> {
+    let mut stat = core::mem::MaybeUninit::<libc::stat>::uninit();
+    // SAFETY: the pointer is to room for one `stat`, which the call fills.
+    if unsafe { libc::fstat(file.as_raw_fd(), stat.as_mut_ptr()) } != 0 {
+        return Err(MemoryError::last_os("fstat"));
+    }
+    // SAFETY: fstat returned zero, so it has filled the structure.
+    let stat = unsafe { stat.assume_init() };
+    Ok(u64::try_from(stat.st_size).unwrap_or(0))
 }
 
 impl fmt::Debug for Region {

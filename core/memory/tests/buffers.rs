@@ -1,20 +1,18 @@
-//! Arenas, guarded buffers and secrets from outside: limits, seals, alignment, faults.
+//! Arenas, regions, guarded buffers and secrets from outside: limits, seals, alignment, faults.
 #![allow(unsafe_code, reason = "writes where it must not be possible")]
 #![cfg(not(loom))]
 #![allow(clippy::expect_used, clippy::unwrap_used, reason = "helpers of tests are tests too")]
 
 use std::fs::File;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
-use std::os::unix::fs::FileExt;
+use std::os::fd::{AsRawFd, FromRawFd};
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, ExitStatus};
 use std::time::{Duration, Instant};
 
 use ciphermill_memory::{
-    ARENA_MAX, Align, Arena, ArenaSpan, ArenaWriter, GUARDED_MAX, GuardedBuf, MemoryError, SECRET_MAX, SecretBytes,
-    SecretPool, Wipe, protect_process,
+    ARENA_MAX, Align, Arena, GUARDED_MAX, GuardedBuf, MemoryError, Region, SECRET_MAX, SecretBytes, SecretPool, Wipe,
+    protect_process,
 };
-use proptest::prelude::*;
 
 const CHILD: &str = "CIPHERMILL_MEMORY_TEST_CHILD";
 
@@ -105,7 +103,7 @@ fn hostile_lengths_are_refused_by_name() {
             asked: len as u64,
         };
         assert_eq!(Arena::heap(len).unwrap_err(), too_large("arena", "ARENA_MAX", ARENA_MAX));
-        assert_eq!(Arena::memfd("x", len).unwrap_err(), too_large("arena", "ARENA_MAX", ARENA_MAX));
+        assert_eq!(Region::create("x", len).unwrap_err(), too_large("region", "ARENA_MAX", ARENA_MAX));
         assert_eq!(SecretBytes::zeroed(len).unwrap_err(), too_large("secret", "SECRET_MAX", SECRET_MAX));
         let guarded = GuardedBuf::new(len, Align::End).unwrap_err();
         assert_eq!(guarded, too_large("guarded buffer", "GUARDED_MAX", GUARDED_MAX));
@@ -115,47 +113,41 @@ fn hostile_lengths_are_refused_by_name() {
 }
 
 #[test]
-fn the_largest_arena_can_be_had() {
-    // Pages become real when they are touched, so this costs two of them.
-    for arena in [Arena::heap(ARENA_MAX), Arena::memfd("largest", ARENA_MAX)] {
-        let mut arena = arena.unwrap().with_wipe(Wipe::No);
-        assert_eq!(arena.len(), ARENA_MAX);
-        arena[ARENA_MAX - 1] = 1;
-        assert_eq!((arena[0], arena[ARENA_MAX - 1]), (0, 1));
-    }
+fn the_largest_arena_and_region_can_be_had() {
+    // Pages become real when they are touched, so this costs two of each.
+    let mut arena = Arena::heap(ARENA_MAX).unwrap().with_wipe(Wipe::No);
+    assert_eq!(arena.len(), ARENA_MAX);
+    arena[ARENA_MAX - 1] = 1;
+    assert_eq!((arena[0], arena[ARENA_MAX - 1]), (0, 1));
+    let region = Region::create("largest", ARENA_MAX).unwrap();
+    assert_eq!(region.len(), ARENA_MAX);
+    let (mut first, mut last) = ([7], [7]);
+    assert!(region.write(ARENA_MAX - 1, &[1]) && region.read(0, &mut first) && region.read(ARENA_MAX - 1, &mut last));
+    assert_eq!((first, last), ([0], [1]));
 }
 
 #[test]
-fn arenas_are_zeroed_aligned_and_wiped() {
+fn arenas_are_zeroed_and_aligned() {
     for len in [0, 1, 63, 64, 4096, (128 << 10) - 1, 128 << 10, 1 << 20] {
-        for arena in [Arena::heap(len), Arena::memfd("test", len)] {
-            let mut arena = arena.unwrap();
-            assert_eq!((arena.len(), arena.is_empty()), (len, len == 0));
-            assert!((arena.as_ptr() as usize).is_multiple_of(64));
-            assert!(arena.iter().all(|&byte| byte == 0));
-            arena.fill(0xee);
-            arena.wipe();
-            assert!(arena.iter().all(|&byte| byte == 0));
-        }
+        let mut arena = Arena::heap(len).unwrap();
+        assert_eq!((arena.len(), arena.is_empty()), (len, len == 0));
+        assert!((arena.as_ptr() as usize).is_multiple_of(64));
+        assert!(arena.iter().all(|&byte| byte == 0));
+        arena.fill(0xee);
+        assert!(arena.iter().all(|&byte| byte == 0xee));
     }
     assert!(format!("{:?}", Arena::heap(1 << 20).unwrap()).starts_with("Arena { len: 1048576, backing: \"mapped\""));
 }
 
-/// A second descriptor of an arena's file.
-fn file_of(arena: &Arena) -> File {
-    // SAFETY: the tests hold no slice of the arena while they write through the descriptor.
-    File::from(unsafe { arena.fd() }.unwrap().try_clone_to_owned().unwrap())
-}
-
-fn map(file: impl Into<OwnedFd>, len: usize) -> Result<Arena, MemoryError> {
-    // SAFETY: the tests are single-threaded and hold no slice of one mapping while they write through another.
-    unsafe { Arena::from_fd(file.into(), len) }
+/// A second descriptor of a region's file.
+fn file_of(region: &Region) -> File {
+    File::from(region.file().try_clone_to_owned().unwrap())
 }
 
 #[test]
 fn memory_files_are_sealed_and_shared() {
-    let mut arena = Arena::memfd("sealed", 5000).unwrap();
-    let file = file_of(&arena);
+    let region = Region::create("sealed", 5000).unwrap();
+    let file = file_of(&region);
     for len in [0, 4999, 5001, 1 << 20] {
         let refused = file.set_len(len).unwrap_err();
         assert_eq!(refused.raw_os_error(), Some(libc::EPERM), "resizing to {len}");
@@ -164,120 +156,56 @@ fn memory_files_are_sealed_and_shared() {
     let sealed_again = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_ADD_SEALS, libc::F_SEAL_WRITE) };
     assert_eq!(sealed_again, -1, "the set of seals is sealed");
 
-    let mut peer = map(file.try_clone().unwrap(), 5000).unwrap();
-    arena[17] = 0x42;
-    assert_eq!(peer[17], 0x42);
-    peer[4999] = 0x43;
-    assert_eq!(arena[4999], 0x43);
+    let peer = Region::join(file.into()).unwrap();
+    let at = |region: &Region, at| {
+        let mut byte = [0];
+        assert!(region.read(at, &mut byte));
+        byte[0]
+    };
+    assert!(region.write(17, &[0x42]));
+    assert_eq!(at(&peer, 17), 0x42);
+    assert!(peer.write(4999, &[0x43]));
+    assert_eq!(at(&region, 4999), 0x43);
     drop(peer);
-    assert_eq!(arena[17], 0x42, "a peer that leaves does not wipe");
-    drop(arena);
-    let mut residue = vec![1; 5000];
-    file.read_exact_at(&mut residue, 0).unwrap();
-    assert_eq!(residue, vec![0; 5000], "the owner wipes");
-
-    let mut kept = Arena::memfd("kept", 10).unwrap().with_wipe(Wipe::No);
-    let file = file_of(&kept);
-    kept[3] = 9;
-    drop(kept);
-    let mut residue = [0; 10];
-    file.read_exact_at(&mut residue, 0).unwrap();
-    assert_eq!(residue[3], 9, "unless told otherwise");
+    assert_eq!(at(&region, 17), 0x42, "a peer that leaves does not wipe");
 }
 
 #[test]
 fn foreign_files_are_checked_before_they_are_mapped() {
-    let memfd = |seals: libc::c_int| {
+    let memfd = |seals: libc::c_int, len: usize| {
         // SAFETY: the name is a C string; the descriptor that comes back is nobody else's.
         let file = unsafe { File::from_raw_fd(libc::memfd_create(c"foreign".as_ptr(), libc::MFD_ALLOW_SEALING)) };
-        file.set_len(100).unwrap();
+        file.set_len(len as u64).unwrap();
         // SAFETY: F_ADD_SEALS takes an integer.
         assert_eq!(unsafe { libc::fcntl(file.as_raw_fd(), libc::F_ADD_SEALS, seals) }, 0);
         file
     };
+    let join = |file: File| Region::join(file.into());
     let both = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW;
     for seals in [0, libc::F_SEAL_SHRINK, libc::F_SEAL_GROW] {
-        assert_eq!(map(memfd(seals), 100).unwrap_err(), MemoryError::NotSealed { seals });
+        assert_eq!(join(memfd(seals, 100)).unwrap_err(), MemoryError::NotSealed { seals });
     }
-    for expected in [0, 99, 101, 4096, ARENA_MAX] {
-        let wrong = MemoryError::WrongSize { expected: expected as u64, found: 100 };
-        assert_eq!(map(memfd(both), expected).unwrap_err(), wrong);
+    for len in [1, 100, 4096] {
+        assert_eq!(join(memfd(both, len)).unwrap().len(), len);
     }
-    assert_eq!(map(memfd(both), 100).unwrap().len(), 100);
-    let read_only = map(memfd(both | libc::F_SEAL_WRITE), 100).unwrap_err();
+    for len in [0, ARENA_MAX + 1, 1 << 40] {
+        assert!(matches!(join(memfd(both, len)), Err(MemoryError::NotJoinable { .. })), "{len}");
+    }
+    let read_only = join(memfd(both | libc::F_SEAL_WRITE, 100)).unwrap_err();
     assert_eq!(read_only, MemoryError::Os { call: "mmap", errno: libc::EPERM });
     let pipe = std::io::pipe().unwrap().0;
-    assert!(matches!(map(pipe, 100), Err(MemoryError::NotSealed { .. } | MemoryError::Os { .. })));
+    assert!(matches!(Region::join(pipe.into()), Err(MemoryError::NotSealed { .. } | MemoryError::Os { .. })));
     let device = File::open("/dev/zero").unwrap();
-    assert!(matches!(map(device, 100), Err(MemoryError::NotSealed { .. })));
-    assert!(matches!(map(memfd(both), ARENA_MAX + 1), Err(MemoryError::TooLarge { .. })));
+    assert!(matches!(join(device), Err(MemoryError::NotSealed { .. })));
 }
 
 #[test]
 fn names_of_memory_files_are_checked() {
     let bad = MemoryError::BadName { limit: 249 };
-    assert_eq!(Arena::memfd("a\0b", 1).unwrap_err(), bad);
-    assert_eq!(Arena::memfd(&"n".repeat(250), 1).unwrap_err(), bad);
-    assert!(Arena::memfd(&"n".repeat(249), 1).is_ok());
-    assert!(Arena::memfd("", 1).is_ok());
-}
-
-proptest! {
-    #[test]
-    fn a_writer_keeps_what_it_was_given(
-        arena_len in 0..600_usize,
-        pieces in prop::collection::vec((prop::collection::vec(any::<u8>(), 0..80), 0..9_u32, any::<bool>()), 0..40),
-    ) {
-        let mut arena = Arena::heap(arena_len).unwrap();
-        let mut writer = ArenaWriter::new(&mut arena);
-        let mut written: Vec<(ArenaSpan, Vec<u8>)> = Vec::new();
-        let mut used = 0_usize;
-        for (bytes, align_bits, pushed) in pieces {
-            let align = if pushed { 1 } else { 1_usize << align_bits };
-            let offset = used.div_ceil(align) * align;
-            let fits = offset + bytes.len() <= arena_len;
-            let span = if pushed { writer.push(&bytes) } else { writer.reserve(bytes.len(), align) };
-            match span {
-                Ok(span) => {
-                    prop_assert!(fits);
-                    prop_assert_eq!(span, ArenaSpan { offset: offset as u32, len: bytes.len() as u32 });
-                    writer.bytes_mut(span).unwrap().copy_from_slice(&bytes);
-                    written.push((span, bytes));
-                    used = span.range().end;
-                }
-                Err(error) => {
-                    prop_assert!(!fits);
-                    let asked = (offset + bytes.len()) as u64;
-                    let expected = MemoryError::Exhausted { what: "arena writer", limit: arena_len as u64, asked };
-                    prop_assert_eq!(error, expected);
-                }
-            }
-            prop_assert_eq!(writer.used(), used);
-            prop_assert_eq!(writer.remaining(), arena_len - used);
-        }
-        for (span, bytes) in &written {
-            prop_assert_eq!(&arena[span.range()], &bytes[..]);
-        }
-    }
-}
-
-#[test]
-fn a_writer_refuses_hostile_figures() {
-    let mut arena = Arena::heap(100).unwrap();
-    let mut writer = ArenaWriter::new(&mut arena);
-    let first = writer.push(b"x").unwrap();
-    for align in [0, 3, 96, usize::MAX] {
-        assert_eq!(writer.reserve(1, align).unwrap_err(), MemoryError::BadAlign { align: align as u64 });
-    }
-    for (len, align) in [(usize::MAX, 1), (usize::MAX - 1, 64), (1, 1 << 63), (usize::MAX, 1 << 63), (100, 1)] {
-        assert!(matches!(writer.reserve(len, align), Err(MemoryError::Exhausted { limit: 100, .. })), "{len} {align}");
-    }
-    assert_eq!(writer.used(), 1);
-    for span in [(0, 2), (1, 1), (2, 0), (u32::MAX, u32::MAX), (1, u32::MAX)] {
-        assert!(writer.bytes_mut(ArenaSpan { offset: span.0, len: span.1 }).is_none(), "{span:?}");
-    }
-    assert_eq!(writer.bytes_mut(first).unwrap(), b"x");
-    assert_eq!(writer.reserve(99, 1).unwrap(), ArenaSpan { offset: 1, len: 99 });
+    assert_eq!(Region::create("a\0b", 1).unwrap_err(), bad);
+    assert_eq!(Region::create(&"n".repeat(250), 1).unwrap_err(), bad);
+    assert!(Region::create(&"n".repeat(249), 1).is_ok());
+    assert!(Region::create("", 1).is_ok());
 }
 
 #[test]
@@ -345,8 +273,10 @@ fn the_kernel_confirms_the_protections() {
     }
     let guarded = GuardedBuf::new(10, Align::End).unwrap();
     assert!(vm_flags(guarded.as_ptr() as usize).contains(" dd "));
-    let arena = Arena::memfd("flags", 10).unwrap();
+    let arena = Arena::heap(1 << 20).unwrap();
     assert!(vm_flags(arena.as_ptr() as usize).contains(" dd "));
+    let region = Region::create("flags", 10).unwrap();
+    assert!(vm_flags(region.words(0, 1).unwrap().as_ptr() as usize).contains(" dd "));
 }
 
 #[test]
