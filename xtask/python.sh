@@ -9,20 +9,10 @@ work=$PWD/target/python
 mkdir -p "$work"
 
 lacks() { echo "not run: $1" >&2; exit 77; }
-python=${PYTHON:-python3}
-"$python" -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 9))' 2>/dev/null ||
-    lacks 'Python 3.9 or later with its venv (apt-get install python3-venv)'
+# shellcheck source=xtask/python-environment.sh
+. xtask/python-environment.sh
+needs_python 3.9
 
-# The packages of a list, in a virtual environment of their own, made again when the list changes.
-environment() {
-    local name=$1
-    cmp -s "$here/$name.txt" "$work/$name/installed.txt" && return
-    rm -rf "${work:?}/$name"
-    "$python" -m venv "$work/$name"
-    "$work/$name/bin/pip" install -q --no-cache-dir --disable-pip-version-check -r "$here/$name.txt" ||
-        lacks "the packages of $here/$name.txt"
-    cp "$here/$name.txt" "$work/$name/installed.txt"
-}
 
 # The package as a folder: what is written in Python, and the library of a build.
 assemble() {
@@ -43,7 +33,7 @@ build() {
 case ${1:-} in
 test)
     shift
-    environment test
+    environment "$here/test.txt" "$work/test"
     build
     cd "$here"
     PYTHONPATH=$work/site PYTHONDONTWRITEBYTECODE=1 exec "$work/test/bin/python" -m pytest -q -p no:cacheprovider "$@"
@@ -51,13 +41,13 @@ test)
 spark)
     shift
     command -v java >/dev/null 2>&1 || lacks 'Spark wants a Java runtime (apt-get install default-jre-headless)'
-    environment spark
+    environment "$here/spark.txt" "$work/spark"
     build
     cd "$here"
     PYTHONPATH=$work/site PYTHONDONTWRITEBYTECODE=1 exec "$work/spark/bin/python" -m pytest -q -p no:cacheprovider tests_spark "$@"
     ;;
 wheel)
-    environment wheel
+    environment "$here/wheel.txt" "$work/wheel"
     # The profile for release; the newest glibc symbol that is used decides where the wheel runs.
     "$work/wheel/bin/maturin" build --release --locked --manifest-path "$here/Cargo.toml" --out target/wheels
     ;;

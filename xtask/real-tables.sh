@@ -9,20 +9,11 @@ work=$PWD/target/real-tables
 mkdir -p "$work"
 
 lacks() { echo "not run: $1" >&2; exit 77; }
-python3 -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' 2>/dev/null ||
-    lacks 'Python 3.11 or later with its venv (apt-get install python3-venv)'
+# shellcheck source=xtask/python-environment.sh
+. xtask/python-environment.sh
+needs_python 3.11
 
-# The packages of a list, in a virtual environment of their own, made again when the list changes.
-environment() {
-    local name=$1
-    cmp -s "$here/$name.txt" "$work/$name/installed.txt" && return
-    rm -rf "${work:?}/$name"
-    python3 -m venv "$work/$name"
-    "$work/$name/bin/pip" install -q --no-cache-dir --disable-pip-version-check -r "$here/$name.txt" ||
-        lacks "the packages of $here/$name.txt"
-    cp "$here/$name.txt" "$work/$name/installed.txt"
-}
-environment pandas-2
+environment "$here/pandas-2.txt" "$work/pandas-2"
 pandas2=$work/pandas-2/bin/python
 if [ "${1:-}" = rates ]; then
     cargo build --release --locked -p ciphermill-cli
@@ -35,11 +26,11 @@ if [ "${1:-}" = rates ]; then
     [ -e "$rates/keys" ] || "$tool" keys generate data --master-key-file "$rates/key"
     exec "$pandas2" "$here/rates.py" "$tool" "$rates" "${SCALE:-16}" "${ROUNDS:-5}"
 fi
-environment pandas-3
+environment "$here/pandas-3.txt" "$work/pandas-3"
 pandas3=$work/pandas-3/bin/python
 programs=("pyarrow=$pandas2" "pandas-2=$pandas2" "pandas-3=$pandas3" "polars=$pandas2" "duckdb=$pandas2" "fastparquet=$pandas2")
 if command -v java >/dev/null 2>&1; then
-    environment spark
+    environment "$here/spark.txt" "$work/spark"
     spark=$work/spark/bin/python
     export PYSPARK_PYTHON=$spark
     programs+=("spark=$spark")

@@ -3,24 +3,22 @@
 program=pkcs11-python
 # shellcheck source=xtask/doors/pkcs11-module.sh
 . "$(dirname "${BASH_SOURCE[0]}")/pkcs11-module.sh"
-python=${PYTHON:-python3}
-"$python" -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 10))' 2>/dev/null ||
-    lacks 'Python 3.10 or later with its venv (apt-get install python3-venv)'
+# shellcheck source=xtask/python-environment.sh
+. xtask/python-environment.sh
+needs_python 3.10
 list=$PWD/xtask/doors/python-pkcs11.txt
 work=$PWD/target/scratch/python-pkcs11
 version=$(sed -n 's/^python-pkcs11==//p' "$list")
 
-if ! cmp -s "$list" "$work/installed.txt"; then
-    rm -rf "$work"
-    mkdir -p "$work"
-    "$python" -m venv "$work/environment"
+environment "$list" "$work/environment"
+if [ ! -e "$work/tests-$version" ]; then
+    rm -rf "$work"/python_pkcs11-* "$work"/tests*
     pip=("$work/environment/bin/pip" -q --disable-pip-version-check)
-    "${pip[@]}" install --no-cache-dir -r "$list" || lacks "the packages of $list"
     "${pip[@]}" download --no-deps --no-build-isolation --no-binary :all: --no-cache-dir -d "$work" "python-pkcs11==$version" 2>>"$scratch/pip.log" ||
         "${pip[@]}" download --no-deps --no-binary :all: --no-cache-dir -d "$work" "python-pkcs11==$version" || lacks "python-pkcs11's source package"
     # The tests alone: beside its source the package would be taken from there, where it is not built.
     tar -xzf "$work"/python_pkcs11-*.tar.gz -C "$work" --strip-components 1 --wildcards '*/tests'
-    cp "$list" "$work/installed.txt"
+    touch "$work/tests-$version"
 fi
 
 check() {

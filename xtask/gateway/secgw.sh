@@ -18,9 +18,9 @@ version=$(dpkg-query -W -f '${Version}' libdpdk-dev 2>/dev/null) || lacks 'DPDK 
 # Drivers are loaded when it starts, and are no part of the build.
 compgen -G '/usr/lib/*/dpdk/pmds-*/librte_net_pcap.so' >/dev/null || lacks "DPDK's drivers (apt-get install dpdk)"
 compgen -G '/usr/lib/*/dpdk/pmds-*/librte_crypto_ipsec_mb.so' >/dev/null || lacks "DPDK's drivers (apt-get install dpdk)"
-python=${PYTHON:-python3}
-"$python" -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 10))' 2>/dev/null ||
-    lacks 'Python 3.10 or later with its venv (apt-get install python3-venv)'
+# shellcheck source=xtask/python-environment.sh
+. xtask/python-environment.sh
+needs_python 3.10
 [ "$(id -u)" = 0 ] || lacks 'the rights of root, which DPDK wants'
 
 pages=huge
@@ -53,13 +53,8 @@ if [ "$(cat "$work/version" 2>/dev/null)" != "$version" ]; then
     build
 fi
 
-if ! cmp -s "$here/scapy.txt" "$work/environment/installed.txt"; then
-    rm -rf "$work/environment"
-    "$python" -m venv "$work/environment"
-    "$work/environment/bin/pip" install -q --no-cache-dir --disable-pip-version-check -r "$here/scapy.txt" ||
-        lacks "the packages of $here/scapy.txt"
-    cp "$here/scapy.txt" "$work/environment/installed.txt"
-fi
+scapy=$PWD/target/scratch/scapy/environment
+environment "$here/scapy.txt" "$scapy"
 
 # Huge pages that are set aside here are given back, however this ends.
 reserved=/proc/sys/vm/nr_hugepages
@@ -73,5 +68,5 @@ if [ "$pages" = huge ] && [ "$(free_pages)" -lt $wanted ]; then
 fi
 
 # 2 says that it was asked for what there is not.
-"$work/environment/bin/python" "$here/secgw.py" --program "$work/ipsec-secgw" --version "$version" --scratch "$scratch" \
+"$scapy/bin/python" "$here/secgw.py" --program "$work/ipsec-secgw" --version "$version" --scratch "$scratch" \
     --pages "$pages" "${arguments[@]}" || { status=$? && [ $status != 2 ] || exit 2 && failed "$LINENO" "secgw.py: $status"; }
