@@ -372,13 +372,6 @@ impl<T> Lease<'_, T> {
     pub fn iter(&self) -> Iter<'_, T> {
         Iter { slab: self.slab, next: 0 }
     }
-
-    /// Calls `visit` for every live entry, as [`Self::iter`] gives them.
-    pub fn for_each(&self, mut visit: impl FnMut(SlotId, &T)) {
-        for (id, entry) in self.iter() {
-            visit(id, entry);
-        }
-    }
 }
 
 impl<T> Drop for Lease<'_, T> {

@@ -253,10 +253,10 @@ fn many_segments_fill_and_empty() {
     drop(lease);
     assert!(ids.iter().step_by(2).all(|id| slab.remove(*id)));
     let mut sum = 0_u64;
-    slab.lease().for_each(|id, value| {
+    for (id, value) in slab.lease().iter() {
         assert_eq!(ids[*value as usize], id);
         sum += u64::from(*value);
-    });
+    }
     assert_eq!(sum, u64::from(count / 2).pow(2), "the sum of the odd numbers below {count}");
     assert_eq!(slab.retired(), 0);
 }

@@ -129,8 +129,8 @@ impl Library {
     }
 
     fn close(&self) {
-        let mut all = Vec::new();
-        self.sessions.lease().for_each(|id, _| all.push(id));
+        // The lease has ended before anything is removed.
+        let all: Vec<SlotId> = self.sessions.lease().iter().map(|(id, _)| id).collect();
         for id in all {
             self.sessions.remove(id);
         }
@@ -192,13 +192,9 @@ impl Library {
 
     /// The sessions of a slot, and whether each may write.
     pub(crate) fn sessions_of(&self, slot: usize) -> Vec<(CK_SESSION_HANDLE, bool)> {
-        let mut found = Vec::new();
-        self.sessions.lease().for_each(|id, session| {
-            if session.slot == slot {
-                found.push((handle_of(id), session.may_write));
-            }
-        });
-        found
+        let lease = self.sessions.lease();
+        let of_slot = lease.iter().filter(|(_, session)| session.slot == slot);
+        of_slot.map(|(id, session)| (handle_of(id), session.may_write)).collect()
     }
 
     /// Brings the objects of a slot up to date with its token.
@@ -223,11 +219,9 @@ impl Library {
 
     /// Has the sessions of a slot let go of keys that no operation is under way with: some of their objects have gone.
     pub(crate) fn forget_spares(&self, slot: usize) {
-        self.sessions.lease().for_each(|_, session| {
-            if session.slot == slot {
-                session.forget_spares();
-            }
-        });
+        for (_, session) in self.sessions.lease().iter().filter(|(_, session)| session.slot == slot) {
+            session.forget_spares();
+        }
     }
 }
 

@@ -176,7 +176,9 @@ fn an_entry_and_its_segment_are_published_whole() {
                 if let Some(entry) = lease.get(0, 1) {
                     assert_eq!(entry.read(), 9);
                 }
-                lease.for_each(|_, entry| assert_eq!(entry.read(), 9));
+                for (_, entry) in lease.iter() {
+                    assert_eq!(entry.read(), 9);
+                }
             })
         };
         slab.insert(Watched::new(9, &drops)).unwrap();
