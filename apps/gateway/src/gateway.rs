@@ -97,7 +97,7 @@ impl Gateway {
     /// The same with sides that the caller has opened.
     ///
     /// # Errors
-    /// `Setup`; a side without a source.
+    /// `Setup`.
     pub fn with(
         mill: &Mill,
         configuration: &Configuration,
@@ -108,11 +108,8 @@ impl Gateway {
         let mut tunnels = Tunnels::new(mill);
         tunnels.set_own_addresses(configuration.own_addresses.clone());
         tunnels.set_udp_ports(configuration.udp_ports.clone());
-        let (mut inside_sources, inside_sink, inside_hold) = inside.into_parts();
-        let (mut outside_sources, outside_sink, outside_hold) = outside.into_parts();
-        let (Some(from_inside), Some(from_outside)) = (inside_sources.pop(), outside_sources.pop()) else {
-            return Err(io::Error::other("a side has no source of packets").into());
-        };
+        let (from_inside, inside_sink, inside_hold) = inside.into_parts();
+        let (from_outside, outside_sink, outside_hold) = outside.into_parts();
         let out = Line::new(Direction::Encrypt, from_inside, Arc::clone(&outside_sink), Arc::clone(&inside_sink));
         let into = Line::new(Direction::Decrypt, from_outside, inside_sink, outside_sink);
         let gateway = Gateway {

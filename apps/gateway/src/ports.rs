@@ -27,8 +27,8 @@ pub type SharedSink = Arc<Mutex<Box<dyn Sink>>>;
 
 /// One side of a gateway, opened.
 pub struct Opened {
-    /// Where its packets come from, one for each worker that is asked for.
-    pub sources: Vec<Box<dyn Source>>,
+    /// Where its packets come from.
+    pub source: Box<dyn Source>,
     /// Where packets go.
     pub sink: SharedSink,
     hold: Option<Hold>,
@@ -58,13 +58,13 @@ impl Claim {
 
 impl Opened {
     /// A side made of what the caller has.
-    pub fn of(sources: Vec<Box<dyn Source>>, sink: Box<dyn Sink>) -> Opened {
-        Opened { sources, sink: Arc::new(Mutex::new(sink)), hold: None }
+    pub fn of(source: Box<dyn Source>, sink: Box<dyn Sink>) -> Opened {
+        Opened { source, sink: Arc::new(Mutex::new(sink)), hold: None }
     }
 
     /// What has to live as long as packets come.
-    pub(crate) fn into_parts(self) -> (Vec<Box<dyn Source>>, SharedSink, Option<Hold>) {
-        (self.sources, self.sink, self.hold)
+    pub(crate) fn into_parts(self) -> (Box<dyn Source>, SharedSink, Option<Hold>) {
+        (self.source, self.sink, self.hold)
     }
 }
 
@@ -93,13 +93,12 @@ pub fn open(port: &Port, filter: Filter, spared: &[IpAddr]) -> io::Result<Opened
             return Err(named(io::Error::other(FORWARDS)));
         }
         let hold = Some(Hold { _takeover: takeover, _claim: claim });
-        return Ok(Opened { hold, ..Opened::of(vec![Box::new(source)], Box::new(sink)) });
+        return Ok(Opened { hold, ..Opened::of(Box::new(source), Box::new(sink)) });
     }
     if let Some(name) = &port.tun {
         let named = |error: io::Error| io::Error::new(error.kind(), format!("TUN device {name}: {error}"));
-        let mut pairs = tun::open(name, port.mtu.into(), 1).map_err(named)?;
-        let (source, sink) = pairs.pop().ok_or_else(|| named(io::Error::other("no queue")))?;
-        return Ok(Opened::of(vec![Box::new(source)], Box::new(sink)));
+        let (source, sink) = tun::open(name, port.mtu.into()).map_err(named)?;
+        return Ok(Opened::of(Box::new(source), Box::new(sink)));
     }
     let source: Box<dyn Source> = match &port.pcap_in {
         Some(path) => Box::new(PcapSource::open(path).map_err(|error| at(path, &error))?),
@@ -110,7 +109,7 @@ pub fn open(port: &Port, filter: Filter, spared: &[IpAddr]) -> io::Result<Opened
         Some(path) => Box::new(Recording(Some(PcapSink::create(path).map_err(|error| at(path, &error))?))),
         None => Box::new(memory::Discard::default()),
     };
-    Ok(Opened::of(vec![source], sink))
+    Ok(Opened::of(source, sink))
 }
 
 /// What is wrong with an interface whose packets the kernel passes on beside the gateway (RFC 4301, 5.2).
@@ -174,8 +173,7 @@ mod tests {
             kernel_forwards: false,
         };
         let opened = open(&port, Filter::Ip, &[]).expect("opens");
-        let source = opened.sources.first().expect("a source");
-        assert!(source.is_ended(), "from nothing comes nothing");
+        assert!(opened.source.is_ended(), "from nothing comes nothing");
         drop(opened);
         assert_eq!(std::fs::metadata(&path).expect("written").len(), 24, "a header alone");
     }

@@ -104,7 +104,7 @@ fn between<R: Send>(
     let ((mut to_east, from_other), (to_other, mut from_east)) = (pipe(), pipe());
     let ((west_out, east_in), (east_out, west_in)) = (pipe(), pipe());
     let mill = mill();
-    let opened = |source: QueueSource, sink: QueueSink| Opened::of(vec![Box::new(source)], Box::new(sink));
+    let opened = |source: QueueSource, sink: QueueSink| Opened::of(Box::new(source), Box::new(sink));
     let files = [true, false].map(|is_west| configuration(folder.path(), is_west, workers));
     let west = Gateway::with(&mill, &files[0], false, opened(from_host, to_host), opened(west_in, west_out));
     let east = Gateway::with(&mill, &files[1], false, opened(from_other, to_other), opened(east_in, east_out));

@@ -90,7 +90,7 @@ fn running(talk: impl FnOnce(&Gateway, &mut Ends)) {
     let pipe = || queue(ROOM, ROOM * 200).expect("a queue");
     let ((inside, from_inside), (to_inside, _kept)) = (pipe(), pipe());
     let ((_also_kept, from_outside), (to_outside, outside)) = (pipe(), pipe());
-    let opened = |source: QueueSource, sink: QueueSink| Opened::of(vec![Box::new(source)], Box::new(sink));
+    let opened = |source: QueueSource, sink: QueueSink| Opened::of(Box::new(source), Box::new(sink));
     let configuration = parse(&file(folder.path(), &[2, 3], "", ""));
     let sides = (opened(from_inside, to_inside), opened(from_outside, to_outside));
     let gateway = Gateway::with(&mill, &configuration, true, sides.0, sides.1).expect("opens");

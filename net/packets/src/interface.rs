@@ -14,8 +14,6 @@ pub struct Interface {
     pub mtu: usize,
     /// Whether its packets go without link addresses, as those of tunnels and point-to-point links do.
     pub without_neighbours: bool,
-    /// Whether it is up.
-    pub is_up: bool,
 }
 
 /// What the interface of this name is now, in the network namespace of the calling thread.
@@ -37,7 +35,6 @@ pub fn find(name: &str) -> io::Result<Interface> {
         index: index as u32,
         mtu: usize::try_from(mtu).unwrap_or(0),
         without_neighbours: flags & (libc::IFF_NOARP | libc::IFF_POINTOPOINT) != 0,
-        is_up: flags & libc::IFF_UP != 0,
     })
 }
 

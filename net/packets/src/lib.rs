@@ -90,7 +90,7 @@ pub trait Source: Send {
     /// What came and what was left out until now. May ask the kernel, so not once a packet.
     fn counters(&self) -> Received;
 
-    /// Whether no packet will ever come again: a file's end, a repetition that is done, a queue whose other end is gone.
+    /// Whether no packet will ever come again: a file's end, a queue whose other end is gone.
     fn is_ended(&self) -> bool {
         false
     }

@@ -1,4 +1,4 @@
-//! Packets that never leave memory: for measuring what is between two interfaces without them, for tests, and for joining threads.
+//! Packets that never leave memory: for sides that have no interface, for tests, and for joining threads.
 
 use std::io;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -6,11 +6,9 @@ use std::time::{Duration, Instant};
 
 use crate::{PACKET_LEN_MAX, Received, Sent, Sink, Source, ip, packet_at};
 
-/// Packets that [`Repeat`] hands out in one call, since nothing else would end it.
-pub const BURST_MAX: usize = 1024;
 /// Packets that a [`queue`] may hold.
 pub const QUEUE_LEN_MAX: usize = 1 << 20;
-/// Octets that a [`Keep`] may be told to keep, and that a queue's packets may have together.
+/// Octets that a queue's packets may have together.
 pub const OCTETS_MAX: usize = 1 << 30;
 const _: () = assert!(OCTETS_MAX <= u32::MAX as usize - PACKET_LEN_MAX, "ends of packets are numbers of 32 bits");
 
@@ -39,65 +37,6 @@ impl Run {
     }
 }
 
-/// A source that hands out the same packets again and again.
-#[derive(Debug)]
-pub struct Repeat {
-    run: Run,
-    /// The packet that is next.
-    at: usize,
-    /// How many are still handed out; None for ever.
-    left: Option<u64>,
-    counters: Received,
-}
-
-impl Repeat {
-    /// Hands out `packets` in turn, `total` packets altogether or for ever.
-    ///
-    /// # Errors
-    /// `InvalidInput` if there are none, one is no whole IP packet, or all of them are longer than [`OCTETS_MAX`].
-    pub fn new<'a>(packets: impl IntoIterator<Item = &'a [u8]>, total: Option<u64>) -> io::Result<Repeat> {
-        let mut run = Run::default();
-        for packet in packets {
-            if ip::packet_len(packet) != Some(packet.len()) || run.octets.len() + packet.len() > OCTETS_MAX {
-                return Err(invalid("what is to be repeated is no IP packet, or too much"));
-            }
-            run.push(packet);
-        }
-        if run.ends.is_empty() {
-            return Err(invalid("there is no packet to be repeated"));
-        }
-        Ok(Repeat { run, at: 0, left: total, counters: Received::default() })
-    }
-}
-
-impl Source for Repeat {
-    fn receive(&mut self, _wait: Duration, take: &mut dyn FnMut(&[u8]) -> bool) -> io::Result<usize> {
-        let most = self.left.map_or(BURST_MAX, |left| usize::try_from(left).unwrap_or(usize::MAX).min(BURST_MAX));
-        let (mut taken, mut octets) = (0, 0);
-        while taken < most {
-            let Some(packet) = self.run.packet(self.at) else { break };
-            if !take(packet) {
-                break;
-            }
-            octets += packet.len();
-            taken += 1;
-            self.at = if self.at + 1 == self.run.ends.len() { 0 } else { self.at + 1 };
-        }
-        self.left = self.left.map(|left| left - taken as u64);
-        self.counters.packets += taken as u64;
-        self.counters.octets += octets as u64;
-        Ok(taken)
-    }
-
-    fn counters(&self) -> Received {
-        self.counters
-    }
-
-    fn is_ended(&self) -> bool {
-        self.left == Some(0)
-    }
-}
-
 /// A sink that counts packets and lets them go.
 #[derive(Debug, Default)]
 pub struct Discard {
@@ -117,73 +56,6 @@ impl Sink for Discard {
     fn counters(&self) -> Sent {
         self.counters
     }
-}
-
-/// A sink that keeps packets, for tests; what goes beyond its room is counted as `no_room`.
-#[derive(Debug)]
-pub struct Keep {
-    run: Run,
-    octets_max: usize,
-    counters: Sent,
-}
-
-impl Keep {
-    /// Keeps packets of at most `octets_max` octets together.
-    ///
-    /// # Errors
-    /// `InvalidInput` beyond [`OCTETS_MAX`].
-    pub fn new(octets_max: usize) -> io::Result<Keep> {
-        if octets_max > OCTETS_MAX {
-            return Err(invalid("more octets than may be kept"));
-        }
-        Ok(Keep { run: Run::default(), octets_max, counters: Sent::default() })
-    }
-
-    /// The packets kept, in order.
-    pub fn packets(&self) -> impl Iterator<Item = &[u8]> {
-        (0..self.run.ends.len()).filter_map(|at| self.run.packet(at))
-    }
-
-    /// Forgets the packets; the counters stay.
-    pub fn clear(&mut self) {
-        self.run.clear();
-    }
-}
-
-impl Sink for Keep {
-    fn send(&mut self, buffer: &[u8], packets: &[[u32; 2]]) -> io::Result<usize> {
-        append(&mut self.run, buffer, packets, usize::MAX, self.octets_max, &mut self.counters)
-    }
-
-    fn counters(&self) -> Sent {
-        self.counters
-    }
-}
-
-/// Appends packets to a run as long as there is room; the others are counted.
-fn append(
-    run: &mut Run,
-    buffer: &[u8],
-    packets: &[[u32; 2]],
-    packets_max: usize,
-    octets_max: usize,
-    counters: &mut Sent,
-) -> io::Result<usize> {
-    let mut left = 0;
-    for pair in packets {
-        let packet = packet_at(buffer, *pair)?;
-        if ip::packet_len(packet) != Some(packet.len()) {
-            counters.not_ip += 1;
-        } else if run.ends.len() >= packets_max || run.octets.len() + packet.len() > octets_max {
-            counters.no_room += 1;
-        } else {
-            run.push(packet);
-            counters.packets += 1;
-            counters.octets += packet.len() as u64;
-            left += 1;
-        }
-    }
-    Ok(left)
 }
 
 /// What both ends of a queue share.
@@ -249,7 +121,21 @@ impl Sink for QueueSink {
             self.counters.refused += packets.len() as u64;
             return Err(io::ErrorKind::BrokenPipe.into());
         }
-        let left = append(&mut state.run, buffer, packets, self.packets_max, self.octets_max, &mut self.counters)?;
+        let run = &mut state.run;
+        let mut left = 0;
+        for pair in packets {
+            let packet = packet_at(buffer, *pair)?;
+            if ip::packet_len(packet) != Some(packet.len()) {
+                self.counters.not_ip += 1;
+            } else if run.ends.len() >= self.packets_max || run.octets.len() + packet.len() > self.octets_max {
+                self.counters.no_room += 1;
+            } else {
+                run.push(packet);
+                self.counters.packets += 1;
+                self.counters.octets += packet.len() as u64;
+                left += 1;
+            }
+        }
         drop(state);
         if left > 0 {
             self.shared.filled.notify_one();
@@ -353,58 +239,28 @@ mod tests {
     }
 
     #[test]
-    fn packets_are_repeated_in_order_and_a_refused_one_stays() {
-        let set = [packet(0, 20), packet(1, 40), packet(2, 1400)];
-        let mut source = Repeat::new(set.iter().map(Vec::as_slice), Some(8)).unwrap();
-        let mut seen = Vec::new();
-        while !source.is_ended() {
-            let mut room = 2;
-            let taken = source
-                .receive(Duration::ZERO, &mut |packet| {
-                    if room == 0 {
-                        return false;
-                    }
-                    room -= 1;
-                    assert_eq!(packet, set[number(packet) as usize]);
-                    seen.push(number(packet));
-                    true
-                })
-                .unwrap();
-            assert_eq!(taken, 2);
-        }
-        assert_eq!(seen, [0, 1, 2, 0, 1, 2, 0, 1]);
-        assert_eq!(source.counters().packets, 8);
-        assert_eq!(source.counters().octets, 3 * 20 + 3 * 40 + 2 * 1400);
-        assert_eq!(source.receive(Duration::ZERO, &mut |_| panic!("nothing is left")).unwrap(), 0);
-    }
-
-    #[test]
-    fn repeating_for_ever_ends_a_call() {
-        let set = packet(7, 64);
-        let mut source = Repeat::new([set.as_slice()], None).unwrap();
-        assert_eq!(source.receive(Duration::ZERO, &mut |_| true).unwrap(), BURST_MAX);
-        assert!(!source.is_ended());
-        assert!(Repeat::new([], None).is_err());
-        assert!(Repeat::new([&[0x45, 0, 0, 0][..]], None).is_err());
-    }
-
-    #[test]
-    fn sinks_count_and_keep() {
+    fn sinks_count_by_reason() {
         let packets = [packet(0, 20), packet(1, 100), packet(2, 30), vec![1, 2, 3]];
         let (buffer, pairs) = pairs(&packets);
         let mut discard = Discard::default();
         assert_eq!(discard.send(&buffer, &pairs).unwrap(), 4);
         assert_eq!(discard.counters().octets, 153);
-        let mut keep = Keep::new(60).unwrap();
-        assert_eq!(keep.send(&buffer, &pairs).unwrap(), 2);
-        assert_eq!(keep.packets().map(number).collect::<Vec<_>>(), [0, 2]);
-        let counters = keep.counters();
+        let (mut sink, mut source) = queue(4, 60).unwrap();
+        assert_eq!(sink.send(&buffer, &pairs).unwrap(), 2);
+        let counters = sink.counters();
         assert_eq!((counters.no_room, counters.not_ip, counters.dropped(), counters.octets), (1, 1, 2, 50));
         for bad in [[0, buffer.len() as u32 + 1], [8, 4]] {
-            assert_eq!(keep.send(&buffer, &[bad]).unwrap_err().kind(), io::ErrorKind::InvalidInput);
+            assert_eq!(sink.send(&buffer, &[bad]).unwrap_err().kind(), io::ErrorKind::InvalidInput);
         }
-        keep.clear();
-        assert_eq!(keep.packets().count(), 0);
+        let mut seen = Vec::new();
+        let mut take = |packet: &[u8]| {
+            seen.push(number(packet));
+            true
+        };
+        assert_eq!(source.receive(Duration::ZERO, &mut take).unwrap(), 2);
+        assert_eq!(seen, [0, 2]);
+        assert_eq!(source.receive(Duration::ZERO, &mut |_| panic!("nothing is left")).unwrap(), 0);
+        assert!(queue(4, OCTETS_MAX + 1).is_err());
     }
 
     #[test]

@@ -209,14 +209,14 @@ impl Lab {
             Step::Namespace(name) => self.build_namespace(name),
             Step::Pair(ends, mtu) => self.build_pair(ends, *mtu),
             Step::Route { namespace, network, via } => {
-                ip(&["-n", &self.full_name(namespace), "route", "add", network, "via", &via.to_string()])
+                run("ip", &["-n", &self.full_name(namespace), "route", "add", network, "via", &via.to_string()])
             }
             Step::Neighbour { namespace, interface, address, link } => {
                 let (name, address) = (self.full_name(namespace), address.to_string());
                 let link = link_text(link);
                 let arguments =
                     ["neighbour", "replace", &address, "lladdr", &link, "dev", interface, "nud", "permanent"];
-                ip(&[&["-n", &name], &arguments[..]].concat())
+                run("ip", &[&["-n", &name], &arguments[..]].concat())
             }
             Step::Forwarding(namespace) => self.set_forwarding(namespace, "1"),
         }
@@ -236,10 +236,10 @@ impl Lab {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
         }
         let full = self.full_name(name);
-        ip(&["netns", "add", &full])?;
+        run("ip", &["netns", "add", &full])?;
         // From here on it is ours to remove: one that was there before made `ip` fail.
         self.namespaces.push(full.clone());
-        ip(&["-n", &full, "link", "set", "dev", "lo", "up"])?;
+        run("ip", &["-n", &full, "link", "set", "dev", "lo", "up"])?;
         // A new namespace may have what the first one has (`net.core.devconf_inherit_init_net`).
         self.set_forwarding(name, "0")
     }
@@ -250,14 +250,14 @@ impl Lab {
         let mtu = mtu.to_string();
         let arguments =
             ["link", "add", "name", &one.interface, "mtu", &mtu, "type", "veth", "peer", "name", &other.interface];
-        ip(&[&["-n", &here], &arguments[..], &["mtu", &mtu, "netns", &there]].concat())?;
+        run("ip", &[&["-n", &here], &arguments[..], &["mtu", &mtu, "netns", &there]].concat())?;
         for (end, number) in ends.iter().zip(1..) {
             let name = self.full_name(&end.namespace);
             let set = ["-n", &name, "link", "set", "dev", &end.interface];
             // The kernel makes no addresses of its own accord, and sends little that would lie among what is measured.
-            ip(&[&set[..], &["addrgenmode", "none"]].concat())?;
+            run("ip", &[&set[..], &["addrgenmode", "none"]].concat())?;
             if let Some(link) = &end.link {
-                ip(&[&set[..], &["address", &link_text(link)]].concat())?;
+                run("ip", &[&set[..], &["address", &link_text(link)]].concat())?;
             }
             let mut addresses = end.addresses.clone();
             if addresses.iter().any(|address| address.contains(':')) {
@@ -270,14 +270,14 @@ impl Lab {
                 let add = ["-n", &name, "address", "add", address, "dev", &end.interface];
                 // Duplicates are not looked for, which would take a second; IPv4 knows no such thing.
                 let more: &[&str] = if address.contains(':') { &["nodad"] } else { &[] };
-                ip(&[&add[..], more].concat())?;
+                run("ip", &[&add[..], more].concat())?;
             }
             if !end.keeps_offloads {
                 self.within(&end.namespace, || interface::prepare_interface(&end.interface))??;
             }
         }
         for end in ends {
-            ip(&["-n", &self.full_name(&end.namespace), "link", "set", "dev", &end.interface, "up"])?;
+            run("ip", &["-n", &self.full_name(&end.namespace), "link", "set", "dev", &end.interface, "up"])?;
         }
         Ok(())
     }
@@ -287,7 +287,7 @@ impl Drop for Lab {
     fn drop(&mut self) {
         for name in &self.namespaces {
             // What cannot be removed stays for `remove`, which says why.
-            let _removed = ip(&["netns", "delete", name]);
+            let _removed = run("ip", &["netns", "delete", name]);
         }
     }
 }
@@ -309,7 +309,7 @@ pub fn remove(lab: &str) -> io::Result<usize> {
         let name = entry?.file_name();
         let Some(name) = name.to_str() else { continue };
         if name.strip_prefix(&prefix).is_some_and(|rest| check_name(rest).is_ok()) {
-            ip(&["netns", "delete", name])?;
+            run("ip", &["netns", "delete", name])?;
             removed += 1;
         }
     }
@@ -349,15 +349,15 @@ fn link_text(link: &[u8; 6]) -> String {
     link.map(|octet| format!("{octet:02x}")).join(":")
 }
 
-/// Runs `ip`; what it says on its error output becomes the error.
-fn ip(arguments: &[&str]) -> io::Result<()> {
-    let output = Command::new("ip").args(arguments).stdin(Stdio::null()).output();
-    let output = output.map_err(|error| named(&error, "the program ip (iproute2)"))?;
+/// Runs a program of iproute2; what it says on its error output becomes the error.
+pub(crate) fn run(program: &str, arguments: &[&str]) -> io::Result<()> {
+    let output = Command::new(program).args(arguments).stdin(Stdio::null()).output();
+    let output = output.map_err(|error| named(&error, &format!("the program {program} (iproute2)")))?;
     if output.status.success() {
         return Ok(());
     }
     let said = String::from_utf8_lossy(&output.stderr);
-    Err(io::Error::other(format!("ip {}: {}", arguments.join(" "), said.trim())))
+    Err(io::Error::other(format!("{program} {}: {}", arguments.join(" "), said.trim())))
 }
 
 fn named(error: &io::Error, what: &str) -> io::Error {

@@ -52,27 +52,12 @@ impl Order {
     }
 }
 
-/// A record of a file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Record<'a> {
-    /// Its number, from 1.
-    pub number: u64,
-    /// When its packet was captured, in nanoseconds since 1970.
-    pub at_ns: u64,
-    /// Octets that the frame had on its link; fewer may be in the file.
-    pub frame_len: usize,
-    /// The IP packet; None if the frame holds no whole one.
-    pub packet: Option<&'a [u8]>,
-}
-
 /// Reads a capture file, record by record.
 #[derive(Debug)]
 pub struct PcapSource<R> {
     input: R,
     order: Order,
     link: Link,
-    /// Nanoseconds of a unit of the second half of times.
-    unit_ns: u64,
     number: u64,
     /// Where the next record begins.
     offset: u64,
@@ -107,13 +92,10 @@ impl<R: Read> PcapSource<R> {
             )));
         }
         let [m0, m1, m2, m3, v0, v1, v2, v3, .., l0, l1, l2, l3] = header;
-        let (order, magic) = match u32::from_le_bytes([m0, m1, m2, m3]) {
-            magic @ (MAGIC_MICROSECONDS | MAGIC_NANOSECONDS) => (Order::Little, magic),
-            magic => (Order::Big, magic.swap_bytes()),
-        };
-        let unit_ns = match magic {
-            MAGIC_MICROSECONDS => 1000,
-            MAGIC_NANOSECONDS => 1,
+        let is_magic = |magic: u32| matches!(magic, MAGIC_MICROSECONDS | MAGIC_NANOSECONDS);
+        let order = match u32::from_le_bytes([m0, m1, m2, m3]) {
+            magic if is_magic(magic) => Order::Little,
+            magic if is_magic(magic.swap_bytes()) => Order::Big,
             _ => {
                 return Err(bad(
                     "not a capture file of the classic format: its first four octets are others".to_owned()
@@ -137,7 +119,6 @@ impl<R: Read> PcapSource<R> {
             input,
             order,
             link,
-            unit_ns,
             number: 0,
             offset: FILE_HEADER_LEN as u64,
             frame: Vec::new(),
@@ -147,18 +128,8 @@ impl<R: Read> PcapSource<R> {
         })
     }
 
-    /// The next record with its time; None at the end of the file. Counts nothing.
-    ///
-    /// # Errors
-    /// As [`Source::receive`]; after one, the file is at its end.
-    pub fn next_record(&mut self) -> io::Result<Option<Record<'_>>> {
-        let Some((at_ns, frame_len)) = self.read_record()? else { return Ok(None) };
-        let packet = packet_in(self.link, &self.frame).and_then(|(start, end)| self.frame.get(start..end));
-        Ok(Some(Record { number: self.number, at_ns, frame_len, packet }))
-    }
-
-    /// Reads a record's frame; returns its time and how long the frame was.
-    fn read_record(&mut self) -> io::Result<Option<(u64, usize)>> {
+    /// Reads a record's frame, of which nobody needs the time; returns how long it was on its link. None at the end of the file.
+    fn read_record(&mut self) -> io::Result<Option<usize>> {
         if self.is_ended {
             return Ok(None);
         }
@@ -173,8 +144,7 @@ impl<R: Read> PcapSource<R> {
         if len < RECORD_HEADER_LEN {
             return Err(self.bad(&format!("the file ends after {len} octets of the record's header")));
         }
-        let [s0, s1, s2, s3, f0, f1, f2, f3, c0, c1, c2, c3, w0, w1, w2, w3] = header;
-        let (seconds, fraction) = (self.order.number([s0, s1, s2, s3]), self.order.number([f0, f1, f2, f3]));
+        let [.., c0, c1, c2, c3, w0, w1, w2, w3] = header;
         let captured = self.order.number([c0, c1, c2, c3]) as usize;
         let frame_len = self.order.number([w0, w1, w2, w3]) as usize;
         if captured > RECORD_LEN_MAX {
@@ -190,7 +160,7 @@ impl<R: Read> PcapSource<R> {
         }
         self.offset += (RECORD_HEADER_LEN + captured) as u64;
         self.is_ended = false;
-        Ok(Some((u64::from(seconds) * 1_000_000_000 + u64::from(fraction) * self.unit_ns, frame_len)))
+        Ok(Some(frame_len))
     }
 
     fn bad(&self, what: &str) -> io::Error {
@@ -206,7 +176,7 @@ impl<R: Read + Send> Source for PcapSource<R> {
                 Some(place) => place,
                 None => match self.read_record() {
                     Ok(None) => break,
-                    Ok(Some((_, frame_len))) => match packet_in(self.link, &self.frame) {
+                    Ok(Some(frame_len)) => match packet_in(self.link, &self.frame) {
                         Some(place) => place,
                         None if frame_len > self.frame.len() => {
                             self.counters.truncated += 1;

@@ -19,12 +19,8 @@ pub(crate) unsafe trait Plain: Copy {}
 unsafe impl Plain for libc::c_int {}
 // SAFETY: two integers of 32 bits.
 unsafe impl Plain for libc::tpacket_stats {}
-// SAFETY: three integers of 32 bits.
-unsafe impl Plain for libc::tpacket_stats_v3 {}
 // SAFETY: four integers of 32 bits.
 unsafe impl Plain for libc::tpacket_req {}
-// SAFETY: seven integers of 32 bits.
-unsafe impl Plain for libc::tpacket_req3 {}
 
 /// A socket that is closed when another program is started.
 pub(crate) fn socket(family: i32, kind: i32, protocol: i32) -> io::Result<OwnedFd> {

@@ -9,10 +9,10 @@
 use std::fs::File;
 use std::io;
 use std::net::IpAddr;
-use std::process::{Command, Stdio};
 
 use crate::filter::{Filter, SPARED_MAX};
-use crate::{interface, namespace};
+use crate::interface;
+use crate::namespace::{enter, run};
 
 /// The preference of our filter among those of an interface: what another program has there is not ours to replace.
 const PREFERENCE: &str = "19070";
@@ -43,12 +43,13 @@ impl Takeover {
         interface::find(name)?;
         let namespace = File::open("/proc/thread-self/ns/net")?;
         // It may be there already, with filters of others, and stays.
-        let queue = tc(&["qdisc", "add", "dev", name, "clsact"]);
+        let queue = run("tc", &["qdisc", "add", "dev", name, "clsact"]);
         let program = filter.ingress_program(spared);
         let lines = program.iter().map(|line| format!(",{} {} {} {}", line.code, line.jt, line.jf, line.k));
         let text = format!("{}{}", program.len(), lines.collect::<String>());
         let place = ["dev", name, "ingress", "pref", PREFERENCE, "protocol", "all", "handle", HANDLE];
-        let set = tc(&[&["filter", "replace"], &place[..], &["bpf", "direct-action", "bytecode", &text]].concat());
+        let set =
+            run("tc", &[&["filter", "replace"], &place[..], &["bpf", "direct-action", "bytecode", &text]].concat());
         match (queue, set) {
             (_, Ok(())) => Ok(Takeover { interface: name.to_owned(), namespace }),
             (Err(queue), Err(set)) => Err(io::Error::new(set.kind(), format!("{set} (before that, {queue})"))),
@@ -61,17 +62,6 @@ impl Drop for Takeover {
     fn drop(&mut self) {
         let arguments = ["filter", "delete", "dev", &self.interface, "ingress", "pref", PREFERENCE];
         // An interface that is gone has taken its filters along.
-        let _deleted = namespace::enter(&self.namespace, || tc(&arguments));
+        let _deleted = enter(&self.namespace, || run("tc", &arguments));
     }
-}
-
-/// Runs `tc`; what it says on its error output becomes the error.
-fn tc(arguments: &[&str]) -> io::Result<()> {
-    let output = Command::new("tc").args(arguments).stdin(Stdio::null()).output();
-    let output = output.map_err(|error| io::Error::new(error.kind(), format!("the program tc (iproute2): {error}")))?;
-    if output.status.success() {
-        return Ok(());
-    }
-    let said = String::from_utf8_lossy(&output.stderr);
-    Err(io::Error::other(format!("tc {}: {}", arguments.join(" "), said.trim())))
 }

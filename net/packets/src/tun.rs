@@ -3,7 +3,7 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::OpenOptionsExt;
 use std::time::{Duration, Instant};
 
@@ -12,40 +12,31 @@ use crate::{PACKET_LEN_MAX, Received, Sent, Sink, Source, interface, ip, packet_
 
 /// Packets that a source hands out in one call.
 pub const BURST_MAX: usize = 256;
-/// Queues of a device.
-pub const QUEUES_MAX: usize = 64;
 /// Octets of the shortest packet that every link carries whole (RFC 791, section 3.2).
 pub const MTU_MIN: usize = 68;
 /// How long a call of a sink waits for room.
 const WAIT: Duration = Duration::from_millis(1);
 
-/// Makes a TUN device, or attaches to a persistent one of that name, sets its MTU and sets it up. Returns one source and sink a queue; the
-/// kernel spreads flows over the queues. The device is gone when all of them are.
+/// Makes a TUN device, or attaches to a persistent one of that name, sets its MTU and sets it up. The device is gone when both ends are.
 ///
 /// # Errors
-/// `InvalidInput` for a name, an MTU or a number of queues that cannot be; what the kernel says: `PermissionDenied` without `CAP_NET_ADMIN`.
-pub fn open(name: &str, mtu: usize, queues: usize) -> io::Result<Vec<(TunSource, TunSink)>> {
-    if !(1..=QUEUES_MAX).contains(&queues) || !(MTU_MIN..=PACKET_LEN_MAX).contains(&mtu) {
-        let message =
-            format!("a device has 1 to {QUEUES_MAX} queues, and packets of {MTU_MIN} to {PACKET_LEN_MAX} octets");
+/// `InvalidInput` for a name or an MTU that cannot be; what the kernel says: `PermissionDenied` without `CAP_NET_ADMIN`.
+pub fn open(name: &str, mtu: usize) -> io::Result<(TunSource, TunSink)> {
+    if !(MTU_MIN..=PACKET_LEN_MAX).contains(&mtu) {
+        let message = format!("a device has packets of {MTU_MIN} to {PACKET_LEN_MAX} octets");
         return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
     }
-    let multi_queue = if queues > 1 { libc::IFF_MULTI_QUEUE } else { 0 };
-    let mut ends = Vec::with_capacity(queues);
-    for _ in 0..queues {
-        let options = OpenOptions::new().read(true).write(true).custom_flags(libc::O_NONBLOCK).open("/dev/net/tun");
-        let fd = OwnedFd::from(options.map_err(|error| named(error, "/dev/net/tun"))?);
-        let mut request = interface_request(name)?;
-        request.ifr_ifru.ifru_flags = (libc::IFF_TUN | libc::IFF_NO_PI | multi_queue) as libc::c_short;
-        // SAFETY: the kernel reads name and flags, and writes the name.
-        unsafe { interface_ioctl(&fd, libc::TUNSETIFF, &mut request) }.map_err(|error| named(error, name))?;
-        let sink = TunSink { file: File::from(fd.try_clone()?), mtu, counters: Sent::default() };
-        let buffer = vec![0; PACKET_LEN_MAX].into_boxed_slice();
-        ends.push((TunSource { file: File::from(fd), buffer, waiting: 0, counters: Received::default() }, sink));
-    }
+    let options = OpenOptions::new().read(true).write(true).custom_flags(libc::O_NONBLOCK).open("/dev/net/tun");
+    let fd = OwnedFd::from(options.map_err(|error| named(error, "/dev/net/tun"))?);
+    let mut request = interface_request(name)?;
+    request.ifr_ifru.ifru_flags = (libc::IFF_TUN | libc::IFF_NO_PI) as libc::c_short;
+    // SAFETY: the kernel reads name and flags, and writes the name.
+    unsafe { interface_ioctl(&fd, libc::TUNSETIFF, &mut request) }.map_err(|error| named(error, name))?;
     interface::set_mtu(name, mtu)?;
     interface::set_up(name, true)?;
-    Ok(ends)
+    let sink = TunSink { file: File::from(fd.try_clone()?), mtu, counters: Sent::default() };
+    let buffer = vec![0; PACKET_LEN_MAX].into_boxed_slice();
+    Ok((TunSource { file: File::from(fd), buffer, waiting: 0, counters: Received::default() }, sink))
 }
 
 /// What the host sends to a device.
@@ -108,13 +99,6 @@ impl Source for TunSource {
 
     fn counters(&self) -> Received {
         self.counters
-    }
-}
-
-impl AsFd for TunSource {
-    /// The descriptor, for those that wait for several sources.
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.file.as_fd()
     }
 }
 
@@ -191,8 +175,8 @@ mod tests {
 
     #[test]
     fn what_cannot_be_is_refused() {
-        for (name, mtu, queues) in [("cm0", 67, 1), ("cm0", 65_536, 1), ("cm0", 1500, 0), ("cm0", 1500, 65)] {
-            assert_eq!(open(name, mtu, queues).unwrap_err().kind(), io::ErrorKind::InvalidInput);
+        for mtu in [67, 65_536] {
+            assert_eq!(open("cm0", mtu).unwrap_err().kind(), io::ErrorKind::InvalidInput);
         }
     }
 }

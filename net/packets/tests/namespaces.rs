@@ -8,7 +8,7 @@ use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use ciphermill_packets::af_packet::{Fanout, FanoutMode, Layout, LinkSink, RingSource, SinkOptions, SourceOptions};
+use ciphermill_packets::af_packet::{LinkSink, RingSource, SinkOptions, SourceOptions};
 use ciphermill_packets::filter::Filter;
 use ciphermill_packets::namespace::{self, Builder, End, Lab};
 use ciphermill_packets::takeover::Takeover;
@@ -119,14 +119,14 @@ fn receive_until(source: &mut impl Source, mut is_wanted: impl FnMut(&[u8]) -> b
 
 /// Numbered packets from one end to the other: in order, none lost, none twice. No more are under way than the shortest queue between
 /// them holds (`netdev_max_backlog`, 1000), so that a busy machine loses none either.
-fn numbered_packets(from: IpAddr, to: IpAddr, layout: Layout) {
+fn numbered_packets(from: IpAddr, to: IpAddr) {
     const PACKETS: u32 = 100_000;
     const BURST: u32 = 32;
     const WINDOW: u32 = 900;
     let lab = two_hosts(false);
-    let options = SourceOptions { filter: Filter::EspOrUdp(4500), layout, ..SourceOptions::default() };
+    let options = SourceOptions { filter: Filter::EspOrUdp(4500), ..SourceOptions::default() };
     let mut source = lab.within("right", || RingSource::open("link0", &options)).unwrap().unwrap();
-    let patient = SinkOptions { wait: Duration::from_secs(1), ..SinkOptions::default() };
+    let patient = SinkOptions { wait: Duration::from_secs(1) };
     let mut sink = lab.within("left", || LinkSink::open("link0", &patient)).unwrap().unwrap();
     send_until_it_leaves(&mut sink, &datagram(from, to, 4501, 0, 100));
     let before = sink.counters();
@@ -173,14 +173,14 @@ fn numbered_packets(from: IpAddr, to: IpAddr, layout: Layout) {
 #[test]
 fn numbered_packets_arrive_in_order_over_ipv4() {
     if can_have_namespaces() {
-        numbered_packets(LEFT, RIGHT, Layout::Frames);
+        numbered_packets(LEFT, RIGHT);
     }
 }
 
 #[test]
-fn numbered_packets_arrive_in_order_over_ipv6_and_blocks() {
+fn numbered_packets_arrive_in_order_over_ipv6() {
     if can_have_namespaces() {
-        numbered_packets(LEFT6, RIGHT6, Layout::Blocks);
+        numbered_packets(LEFT6, RIGHT6);
     }
 }
 
@@ -291,27 +291,24 @@ fn what_is_sent_here_is_not_received_here() {
         return;
     }
     let lab = two_hosts(false);
-    for layout in [Layout::Frames, Layout::Blocks] {
-        let options = SourceOptions { layout, ..SourceOptions::default() };
-        let mut source = lab.within("left", || RingSource::open("link0", &options)).unwrap().unwrap();
-        let mut sink = lab.within("left", || LinkSink::open("link0", &SinkOptions::default())).unwrap().unwrap();
-        let stranger = datagram(LEFT, IpAddr::from([10, 77, 0, 99]), 4500, 1, 100);
-        assert_eq!(send_one(&mut sink, &stranger).unwrap(), 0);
-        send_until_it_leaves(&mut sink, &datagram(LEFT, RIGHT, 9, 1, 100));
-        // The right host answers that nobody listens at this port, and nothing else is seen.
-        let mut seen = Vec::new();
-        let mut take = |packet: &[u8]| {
-            // The kernels join groups of IPv6 meanwhile.
-            if packet[0] >> 4 == 4 {
-                seen.push(packet[9]);
-            }
-            true
-        };
-        for _ in 0..20 {
-            source.receive(Duration::from_millis(10), &mut take).unwrap();
+    let mut source = lab.within("left", || RingSource::open("link0", &SourceOptions::default())).unwrap().unwrap();
+    let mut sink = lab.within("left", || LinkSink::open("link0", &SinkOptions::default())).unwrap().unwrap();
+    let stranger = datagram(LEFT, IpAddr::from([10, 77, 0, 99]), 4500, 1, 100);
+    assert_eq!(send_one(&mut sink, &stranger).unwrap(), 0);
+    send_until_it_leaves(&mut sink, &datagram(LEFT, RIGHT, 9, 1, 100));
+    // The right host answers that nobody listens at this port, and nothing else is seen.
+    let mut seen = Vec::new();
+    let mut take = |packet: &[u8]| {
+        // The kernels join groups of IPv6 meanwhile.
+        if packet[0] >> 4 == 4 {
+            seen.push(packet[9]);
         }
-        assert_eq!(seen, [1], "{layout:?}");
+        true
+    };
+    for _ in 0..20 {
+        source.receive(Duration::from_millis(10), &mut take).unwrap();
     }
+    assert_eq!(seen, [1]);
 }
 
 #[test]
@@ -385,37 +382,35 @@ fn a_ring_that_is_full_counts_what_it_lost_and_one_that_refuses_loses_nothing() 
         return;
     }
     let lab = two_hosts(false);
-    for layout in [Layout::Frames, Layout::Blocks] {
-        let options = SourceOptions { filter: Filter::EspOrUdp(4500), frames: 64, layout, ..SourceOptions::default() };
-        let mut source = lab.within("right", || RingSource::open("link0", &options)).unwrap().unwrap();
-        let mut sink = lab.within("left", || LinkSink::open("link0", &SinkOptions::default())).unwrap().unwrap();
-        send_until_it_leaves(&mut sink, &datagram(LEFT, RIGHT, 4501, 0, 100));
-        const PACKETS: u32 = 4000;
-        for number in 0..PACKETS {
-            assert_eq!(send_one(&mut sink, &datagram(LEFT, RIGHT, 4500, number, 1200)).unwrap(), 1);
-        }
-        std::thread::sleep(Duration::from_millis(20));
-        let (mut expected, mut call) = (0, 0);
-        loop {
-            let mut room = 3;
-            let mut take = |packet: &[u8]| {
-                room -= 1;
-                if room >= 0 {
-                    assert_eq!(number(packet), expected);
-                    expected += 1;
-                }
-                room >= 0
-            };
-            if source.receive(Duration::from_millis(20), &mut take).unwrap() == 0 {
-                break;
-            }
-            call += 1;
-        }
-        let counters = source.counters();
-        assert!(expected >= 64 && call > 20, "{expected} packets in {call} calls");
-        assert_eq!(counters.packets, u64::from(expected));
-        assert_eq!(counters.packets + counters.no_room, u64::from(PACKETS), "{layout:?} {counters:?}");
+    let options = SourceOptions { filter: Filter::EspOrUdp(4500), frames: 64, ..SourceOptions::default() };
+    let mut source = lab.within("right", || RingSource::open("link0", &options)).unwrap().unwrap();
+    let mut sink = lab.within("left", || LinkSink::open("link0", &SinkOptions::default())).unwrap().unwrap();
+    send_until_it_leaves(&mut sink, &datagram(LEFT, RIGHT, 4501, 0, 100));
+    const PACKETS: u32 = 4000;
+    for number in 0..PACKETS {
+        assert_eq!(send_one(&mut sink, &datagram(LEFT, RIGHT, 4500, number, 1200)).unwrap(), 1);
     }
+    std::thread::sleep(Duration::from_millis(20));
+    let (mut expected, mut call) = (0, 0);
+    loop {
+        let mut room = 3;
+        let mut take = |packet: &[u8]| {
+            room -= 1;
+            if room >= 0 {
+                assert_eq!(number(packet), expected);
+                expected += 1;
+            }
+            room >= 0
+        };
+        if source.receive(Duration::from_millis(20), &mut take).unwrap() == 0 {
+            break;
+        }
+        call += 1;
+    }
+    let counters = source.counters();
+    assert!(expected >= 64 && call > 20, "{expected} packets in {call} calls");
+    assert_eq!(counters.packets, u64::from(expected));
+    assert_eq!(counters.packets + counters.no_room, u64::from(PACKETS), "{counters:?}");
 }
 
 #[test]
@@ -425,25 +420,20 @@ fn a_packet_is_received_when_the_kernel_has_it_and_not_when_somebody_looks() {
     }
     let lab = two_hosts(false);
     let wall = || SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
-    for layout in [Layout::Frames, Layout::Blocks] {
-        let options = SourceOptions { filter: Filter::EspOrUdp(4500), layout, ..SourceOptions::default() };
-        let mut source = lab.within("right", || RingSource::open("link0", &options)).unwrap().unwrap();
-        let mut sink = lab.within("left", || LinkSink::open("link0", &SinkOptions::default())).unwrap().unwrap();
-        let before = wall();
-        send_until_it_leaves(&mut sink, &datagram(LEFT, RIGHT, 4500, 1, 100));
-        let looked_at = wall() + Duration::from_millis(50);
-        std::thread::sleep(Duration::from_millis(100));
-        let mut times = Vec::new();
-        let mut take = |_: &[u8], received_ns| {
-            times.push(Duration::from_nanos(received_ns));
-            true
-        };
-        while source.receive_with_times(Duration::from_millis(20), &mut take).unwrap() == 0 {}
-        assert!(
-            times.iter().all(|time| (before..looked_at).contains(time)),
-            "{layout:?}: {before:?} {times:?} {looked_at:?}"
-        );
-    }
+    let options = SourceOptions { filter: Filter::EspOrUdp(4500), ..SourceOptions::default() };
+    let mut source = lab.within("right", || RingSource::open("link0", &options)).unwrap().unwrap();
+    let mut sink = lab.within("left", || LinkSink::open("link0", &SinkOptions::default())).unwrap().unwrap();
+    let before = wall();
+    send_until_it_leaves(&mut sink, &datagram(LEFT, RIGHT, 4500, 1, 100));
+    let looked_at = wall() + Duration::from_millis(50);
+    std::thread::sleep(Duration::from_millis(100));
+    let mut times = Vec::new();
+    let mut take = |_: &[u8], received_ns| {
+        times.push(Duration::from_nanos(received_ns));
+        true
+    };
+    while source.receive_with_times(Duration::from_millis(20), &mut take).unwrap() == 0 {}
+    assert!(times.iter().all(|time| (before..looked_at).contains(time)), "{before:?} {times:?} {looked_at:?}");
 }
 
 #[test]
@@ -454,51 +444,17 @@ fn long_packets_pass_whole() {
     let end = |namespace, address| End::new(namespace, "link0").address(address, 24);
     let builder = Builder::new(&lab_name()).unwrap().namespace("left").namespace("right");
     let lab = builder.pair(end("left", LEFT), end("right", RIGHT), 9000).up().unwrap();
-    for layout in [Layout::Frames, Layout::Blocks] {
-        let options = SourceOptions { filter: Filter::EspOrUdp(4500), frames: 100, layout, ..SourceOptions::default() };
-        let mut source = lab.within("right", || RingSource::open("link0", &options)).unwrap().unwrap();
-        let mut sink = lab.within("left", || LinkSink::open("link0", &SinkOptions::default())).unwrap().unwrap();
-        // Several times around the ring, whose frames are longer than a page.
-        for wanted in 0..400 {
-            let sent = datagram(LEFT, RIGHT, 4500, wanted, 9000 - wanted as usize);
-            send_until_it_leaves(&mut sink, &sent);
-            assert_eq!(receive_until(&mut source, |_| true), Some(sent), "{layout:?}");
-        }
-        let counters = source.counters();
-        assert_eq!((counters.packets, counters.no_room, counters.truncated, counters.segmented), (400, 0, 0, 0));
-    }
-}
-
-#[test]
-fn a_group_shares_packets_and_keeps_flows_together() {
-    if !can_have_namespaces() {
-        return;
-    }
-    let lab = two_hosts(false);
-    let fanout = Some(Fanout { group: 7, mode: FanoutMode::Hash });
-    let options = SourceOptions { fanout, frames: 1024, ..SourceOptions::default() };
-    let open = || lab.within("right", || RingSource::open("link0", &options)).unwrap().unwrap();
-    let mut sources = [open(), open()];
+    let options = SourceOptions { filter: Filter::EspOrUdp(4500), frames: 100, ..SourceOptions::default() };
+    let mut source = lab.within("right", || RingSource::open("link0", &options)).unwrap().unwrap();
     let mut sink = lab.within("left", || LinkSink::open("link0", &SinkOptions::default())).unwrap().unwrap();
-    send_until_it_leaves(&mut sink, &datagram(LEFT, RIGHT, 1000, 0, 100));
-    for number in 0..640 {
-        assert_eq!(send_one(&mut sink, &datagram(LEFT, RIGHT, 2000 + number as u16 % 64, number, 100)).unwrap(), 1);
+    // Several times around the ring, whose frames are longer than a page.
+    for wanted in 0..400 {
+        let sent = datagram(LEFT, RIGHT, 4500, wanted, 9000 - wanted as usize);
+        send_until_it_leaves(&mut sink, &sent);
+        assert_eq!(receive_until(&mut source, |_| true), Some(sent));
     }
-    let mut flows = [[0u32; 64]; 2];
-    for (source, flows) in sources.iter_mut().zip(&mut flows) {
-        let mut take = |packet: &[u8]| {
-            let port = usize::from(u16::from_be_bytes([packet[22], packet[23]]));
-            if let Some(flow) = port.checked_sub(2000).and_then(|flow| flows.get_mut(flow)) {
-                *flow += 1;
-            }
-            true
-        };
-        while source.receive(Duration::from_millis(20), &mut take).unwrap() > 0 {}
-    }
-    for (one, other) in flows[0].iter().zip(&flows[1]) {
-        assert!(matches!((one, other), (10, 0) | (0, 10)), "{flows:?}");
-    }
-    assert!(flows.iter().all(|flows| flows.contains(&10)), "{flows:?}");
+    let counters = source.counters();
+    assert_eq!((counters.packets, counters.no_room, counters.truncated, counters.segmented), (400, 0, 0, 0));
 }
 
 #[test]
@@ -521,8 +477,7 @@ fn a_tun_device_carries_packets_both_ways() {
         return;
     }
     let lab = Builder::new(&lab_name()).unwrap().namespace("host").up().unwrap();
-    let mut ends = lab.within("host", || tun::open("tun0", 1400, 1)).unwrap().unwrap();
-    let (mut source, mut sink) = ends.pop().unwrap();
+    let (mut source, mut sink) = lab.within("host", || tun::open("tun0", 1400)).unwrap().unwrap();
     assert_eq!(lab.within("host", || interface::find("tun0")).unwrap().unwrap().mtu, 1400);
     let added = lab.command("host", "ip").args(["address", "add", "10.77.0.1/24", "dev", "tun0"]).status().unwrap();
     assert!(added.success());
@@ -553,8 +508,6 @@ fn a_tun_device_carries_packets_both_ways() {
     assert_eq!((counters.packets, counters.octets, counters.not_ip, counters.too_long), (2, 180, 1, 1));
     lab.within("host", || interface::set_up("tun0", false)).unwrap().unwrap();
     assert!(sink.send(&answer, &pairs).is_err());
-    // Two queues, under another name.
-    assert_eq!(lab.within("host", || tun::open("tun1", 1400, 2)).unwrap().unwrap().len(), 2);
 }
 
 #[test]
@@ -564,7 +517,7 @@ fn an_interface_without_link_addresses_is_sent_to_and_what_it_has_no_room_for_is
         return;
     }
     let lab = Builder::new(&lab_name()).unwrap().namespace("host").up().unwrap();
-    let mut ends = lab.within("host", || tun::open("tun0", 1400, 1)).unwrap().unwrap();
+    let (mut source, _device) = lab.within("host", || tun::open("tun0", 1400)).unwrap().unwrap();
     let added = lab.command("host", "ip").args(["address", "add", "10.77.0.1/24", "dev", "tun0"]).status().unwrap();
     assert!(added.success());
     let mut sink = lab.within("host", || LinkSink::open("tun0", &SinkOptions::default())).unwrap().unwrap();
@@ -575,7 +528,7 @@ fn an_interface_without_link_addresses_is_sent_to_and_what_it_has_no_room_for_is
     assert!(left > 100 && counters.no_room > 100, "{counters:?}");
     assert_eq!((counters.packets, counters.packets + counters.no_room), (left, u64::from(PACKETS)));
     // What is said to have left is there, from the first one on, in order.
-    let (mut source, mut expected) = (ends.pop().unwrap().0, 0);
+    let mut expected = 0;
     let mut take = |packet: &[u8]| {
         if packet[0] == 0x45 {
             assert_eq!(number(packet), expected);

@@ -8,6 +8,6 @@ mod ring;
 mod sink;
 mod source;
 
-pub use ring::{FRAMES_MAX, Layout, RING_LEN_MAX};
-pub use sink::{BURST_MAX, LinkSink, SinkOptions};
-pub use source::{Fanout, FanoutMode, RingSource, SourceOptions};
+pub use ring::{FRAMES_MAX, RING_LEN_MAX};
+pub use sink::{LinkSink, SinkOptions};
+pub use source::{RingSource, SourceOptions};

@@ -12,25 +12,23 @@ use crate::system::{packet_address, set_option, socket, wait_writable};
 use crate::{Sent, Sink, interface, ip, packet_at};
 
 /// Packets that are handed to the kernel in one call.
-pub const BURST_MAX: usize = 256;
+const BURST: usize = 64;
 /// Room that waits for the interface, in octets of the kernel's own accounting.
 const SEND_BUFFER_LEN: usize = 1 << 20;
 /// The longest that a call may be told to wait for room.
 const WAIT_MAX: Duration = Duration::from_secs(1);
-const _: () = assert!(BURST_MAX <= 1024, "sendmmsg takes at most UIO_MAXIOV messages");
+const _: () = assert!(BURST <= 1024, "sendmmsg takes at most UIO_MAXIOV messages");
 
 /// How a [`LinkSink`] is opened.
 #[derive(Clone, Copy, Debug)]
 pub struct SinkOptions {
     /// How long a call waits for room, altogether, before it drops packets; at most a second.
     pub wait: Duration,
-    /// Packets to the kernel in one call, 1 to [`BURST_MAX`].
-    pub burst: usize,
 }
 
 impl Default for SinkOptions {
     fn default() -> SinkOptions {
-        SinkOptions { wait: Duration::from_millis(1), burst: 64 }
+        SinkOptions { wait: Duration::from_millis(1) }
     }
 }
 
@@ -45,11 +43,11 @@ struct Messages {
 unsafe impl Send for Messages {}
 
 impl Messages {
-    fn new(burst: usize) -> Messages {
+    fn new() -> Messages {
         Messages {
-            headers: Vec::with_capacity(burst),
-            parts: Vec::with_capacity(burst),
-            addresses: Vec::with_capacity(burst),
+            headers: Vec::with_capacity(BURST),
+            parts: Vec::with_capacity(BURST),
+            addresses: Vec::with_capacity(BURST),
         }
     }
 
@@ -83,7 +81,6 @@ pub struct LinkSink {
     socket: OwnedFd,
     index: u32,
     mtu: usize,
-    burst: usize,
     wait: Duration,
     neighbours: Neighbours,
     messages: Messages,
@@ -100,11 +97,8 @@ impl LinkSink {
     /// Sends by the interface of this name in the calling thread's network namespace.
     ///
     /// # Errors
-    /// No such interface, options outside their bounds, or what the kernel says: `PermissionDenied` without `CAP_NET_RAW`.
+    /// No such interface, or what the kernel says: `PermissionDenied` without `CAP_NET_RAW`.
     pub fn open(name: &str, options: &SinkOptions) -> io::Result<LinkSink> {
-        if !(1..=BURST_MAX).contains(&options.burst) {
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, format!("a burst is 1 to {BURST_MAX} packets")));
-        }
         let interface = interface::find(name)?;
         // Protocol 0: nothing is received.
         let socket = socket(libc::AF_PACKET, libc::SOCK_DGRAM, 0)?;
@@ -117,17 +111,11 @@ impl LinkSink {
             socket,
             index: interface.index,
             mtu: interface.mtu,
-            burst: options.burst,
             wait: options.wait.min(WAIT_MAX),
             neighbours: Neighbours::new(&interface)?,
-            messages: Messages::new(options.burst),
+            messages: Messages::new(),
             counters: Sent::default(),
         })
-    }
-
-    /// The cache of link addresses, for asking before the first packet goes.
-    pub fn neighbours(&mut self) -> &mut Neighbours {
-        &mut self.neighbours
     }
 
     /// Adds a packet to the messages, or counts why not. `last` is the address of the packet before, which most often is the same.
@@ -211,19 +199,19 @@ impl Sink for LinkSink {
         let now = Instant::now();
         self.neighbours.begin();
         let (mut left, mut last, mut until) = (0, None, None);
-        for (burst, pairs) in packets.chunks(self.burst).enumerate() {
+        for (burst, pairs) in packets.chunks(BURST).enumerate() {
             self.messages.clear();
             let mut prepared = Ok(());
             for (at, pair) in pairs.iter().enumerate() {
                 prepared = packet_at(buffer, *pair).and_then(|packet| self.prepare(packet, &mut last, now));
                 if prepared.is_err() {
-                    self.counters.refused += (packets.len() - burst * self.burst - at) as u64;
+                    self.counters.refused += (packets.len() - burst * BURST - at) as u64;
                     break;
                 }
             }
             let sent = self.transmit(&mut until);
             if sent.is_err() && prepared.is_ok() {
-                self.counters.refused += packets.len().saturating_sub((burst + 1) * self.burst) as u64;
+                self.counters.refused += packets.len().saturating_sub((burst + 1) * BURST) as u64;
             }
             left += sent?;
             prepared?;

@@ -2,65 +2,33 @@
 
 use std::cell::Cell;
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
-use super::ring::{Frame, Layout, Next, Ring};
+use super::ring::{Frame, Next, Ring};
 use crate::filter::{Filter, PROGRAM_LEN_MAX};
 use crate::system::{bind_packet, option, packet_address, set_filter, set_option, socket, wait_readable};
 use crate::{Received, Source, interface, ip};
 
 /// Frames of a ring where nobody says otherwise.
 const FRAMES_DEFAULT: usize = 16_384;
-/// Packets that a block may hold at most, for the bound of a call.
-const BLOCK_PACKETS_MAX: usize = 4096;
-
-/// How the packets of an interface are spread over the sources of a group.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum FanoutMode {
-    /// By addresses and ports, so that a flow stays with one source.
-    Hash,
-    /// In turn.
-    Turn,
-    /// By the processor that took the packet from the interface.
-    Processor,
-}
-
-/// A group of sources that share the packets of an interface.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Fanout {
-    /// The group's number in the network namespace, the same for all of them.
-    pub group: u16,
-    /// How packets are spread; the same for all of them.
-    pub mode: FanoutMode,
-}
 
 /// How a [`RingSource`] is opened.
 #[derive(Clone, Copy, Debug)]
 pub struct SourceOptions {
     /// Which packets it gets.
     pub filter: Filter,
-    /// Frames of the ring, at most [`super::FRAMES_MAX`]; in blocks, memory for as many of the longest packets. A frame has the next power of
-    /// two above the MTU: 2 KiB for 1500 octets, 16 KiB for 9000, which the kernel allocates at once.
+    /// Frames of the ring, at most [`super::FRAMES_MAX`]. A frame has the next power of two above the MTU: 2 KiB for 1500 octets, 16 KiB for
+    /// 9000, which the kernel allocates at once.
     pub frames: usize,
-    /// How the ring is laid out.
-    pub layout: Layout,
     /// How long to look at the ring before waiting for a wake, while packets come at such distances: it takes time from nobody, since other
     /// programs have their turn between two looks, and saves what sleeping and a wake cost. Zero: never.
     pub spin: Duration,
-    /// The group to join.
-    pub fanout: Option<Fanout>,
 }
 
 impl Default for SourceOptions {
     fn default() -> SourceOptions {
-        SourceOptions {
-            filter: Filter::Ip,
-            frames: FRAMES_DEFAULT,
-            layout: Layout::Frames,
-            spin: Duration::ZERO,
-            fanout: None,
-        }
+        SourceOptions { filter: Filter::Ip, frames: FRAMES_DEFAULT, spin: Duration::ZERO }
     }
 }
 
@@ -97,19 +65,8 @@ impl RingSource {
         debug_assert!(program.len() <= PROGRAM_LEN_MAX);
         set_filter(&socket, &program)?;
         set_option(&socket, libc::SOL_PACKET, libc::PACKET_IGNORE_OUTGOING, 1)?;
-        let ring = Ring::new(&socket, options.layout, options.frames, interface.mtu)?;
+        let ring = Ring::new(&socket, options.frames, interface.mtu)?;
         bind_packet(&socket, &packet_address(interface.index, libc::ETH_P_ALL as u16, &[]))?;
-        if let Some(fanout) = options.fanout {
-            let mode = match fanout.mode {
-                FanoutMode::Hash => libc::PACKET_FANOUT_HASH,
-                FanoutMode::Turn => libc::PACKET_FANOUT_LB,
-                FanoutMode::Processor => libc::PACKET_FANOUT_CPU,
-            };
-            // A group takes packets before a member's own setting about outgoing ones is looked at.
-            let mode = mode | libc::PACKET_FANOUT_FLAG_IGNORE_OUTGOING;
-            let value = (u32::from(fanout.group) | mode << 16).cast_signed();
-            set_option(&socket, libc::SOL_PACKET, libc::PACKET_FANOUT, value)?;
-        }
         Ok(RingSource {
             ring,
             socket,
@@ -150,14 +107,6 @@ impl RingSource {
         match rustix::net::sockopt::socket_error(&self.socket)? {
             Ok(()) => Ok(false),
             Err(error) => Err(error.into()),
-        }
-    }
-
-    /// The packets that one call hands out at most: once around the ring.
-    fn burst_max(&self) -> usize {
-        match self.ring.layout() {
-            Layout::Frames => self.ring.units(),
-            Layout::Blocks => self.ring.units() * BLOCK_PACKETS_MAX,
         }
     }
 }
@@ -202,7 +151,8 @@ impl RingSource {
         if !self.ring.is_ready() && !self.wait(wait)? {
             return Ok(0);
         }
-        for _ in 0..self.burst_max() {
+        // At most once around the ring.
+        for _ in 0..self.ring.frames() {
             match self.ring.peek() {
                 Next::Nothing => break,
                 Next::Damaged => self.counters.not_ip += 1,
@@ -234,27 +184,10 @@ impl Source for RingSource {
     }
 
     fn counters(&self) -> Received {
-        let drops = match self.ring.layout() {
-            Layout::Frames => {
-                let zero = libc::tpacket_stats { tp_packets: 0, tp_drops: 0 };
-                option(&self.socket, libc::SOL_PACKET, libc::PACKET_STATISTICS, zero)
-                    .map(|statistics| statistics.tp_drops)
-            }
-            Layout::Blocks => {
-                let zero = libc::tpacket_stats_v3 { tp_packets: 0, tp_drops: 0, tp_freeze_q_cnt: 0 };
-                option(&self.socket, libc::SOL_PACKET, libc::PACKET_STATISTICS, zero)
-                    .map(|statistics| statistics.tp_drops)
-            }
-        };
+        let zero = libc::tpacket_stats { tp_packets: 0, tp_drops: 0 };
+        let statistics = option(&self.socket, libc::SOL_PACKET, libc::PACKET_STATISTICS, zero);
         // The option cannot fail on a socket that has a ring; if it did, the figure would be the last one.
-        self.no_room.set(self.no_room.get() + drops.map_or(0, u64::from));
+        self.no_room.set(self.no_room.get() + statistics.map_or(0, |statistics| u64::from(statistics.tp_drops)));
         Received { no_room: self.no_room.get(), ..self.counters }
-    }
-}
-
-impl AsFd for RingSource {
-    /// The socket, for those that wait for several sources.
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.socket.as_fd()
     }
 }
