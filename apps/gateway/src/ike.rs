@@ -144,6 +144,14 @@ impl Keys {
         Ok(())
     }
 
+    /// Installs an association that the table has. The table does not keep what the gateway does not take.
+    fn install_or_delete(&mut self, association: &SecurityAssociation) -> Result<(), Refusal> {
+        self.install(association).inspect_err(|_| {
+            let key = AssociationKey { id: association.id, mark: association.mark.unwrap_or_default() };
+            let _ = self.table.delete(&key);
+        })
+    }
+
     fn remove(&mut self, id: &AssociationId) {
         let Some(installed) = self.installed.remove(id) else { return };
         self.names.remove(&(installed.direction == Direction::Encrypt, installed.id));
@@ -316,11 +324,7 @@ impl Keys {
 impl Kernel for Keys {
     fn add(&mut self, association: SecurityAssociation) -> Result<AssociationState, Refusal> {
         let state = self.table.add(association.clone())?;
-        if let Err(refusal) = self.install(&association) {
-            let key = AssociationKey { id: association.id, mark: association.mark.unwrap_or_default() };
-            let _ = self.table.delete(&key);
-            return Err(refusal);
-        }
+        self.install_or_delete(&association)?;
         Ok(state)
     }
 
@@ -330,11 +334,7 @@ impl Kernel for Keys {
             return Err(Refusal::invalid("an association that is there is not changed: delete it and add another"));
         }
         let state = self.table.update(association.clone())?;
-        if let Err(refusal) = self.install(&association) {
-            let key = AssociationKey { id: association.id, mark: association.mark.unwrap_or_default() };
-            let _ = self.table.delete(&key);
-            return Err(refusal);
-        }
+        self.install_or_delete(&association)?;
         Ok(state)
     }
 
