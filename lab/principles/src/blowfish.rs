@@ -5,10 +5,9 @@
 //! swap is gone. Hiding, two blocks take turns, and a round's P is added while its reads are under way. In lanes, so many
 //! messages do.
 
-use std::sync::LazyLock;
+use ciphermill_tables::blowfish::set_up;
 
 use crate::family::{Family, Style, keep_rolled, load, shortest, store};
-use crate::pi;
 use crate::word::Word;
 
 const ROUNDS: usize = 16;
@@ -23,35 +22,10 @@ pub(crate) struct Blowfish {
     s: SBoxes,
 }
 
-/// P and the S-boxes before there is a key.
-static INITIAL: LazyLock<Blowfish> = LazyLock::new(|| {
-    let digits = pi::fraction(P_LEN + 4 * 256);
-    let mut tables = Blowfish { p: [0; P_LEN], s: [[0; 256]; 4] };
-    let places = tables.p.iter_mut().chain(tables.s.as_flattened_mut());
-    for (place, word) in places.zip(digits) {
-        *place = word;
-    }
-    tables
-});
-
 impl Blowfish {
-    /// The key schedule: 521 encryptions, each under the tables so far.
     pub(crate) fn new(key: &[u8]) -> Blowfish {
-        let mut tables = INITIAL.clone();
-        let mut bytes = key.iter().cycle();
-        for word in &mut tables.p {
-            *word ^= bytes.by_ref().take(4).fold(0, |word, byte| word << 8 | u32::from(*byte));
-        }
-        let mut block = [0; 2];
-        for place in (0..P_LEN).step_by(2) {
-            block = tables.straight(block);
-            tables.p[place..place + 2].copy_from_slice(&block);
-        }
-        for place in (0..4 * 256).step_by(2) {
-            block = tables.straight(block);
-            tables.s.as_flattened_mut()[place..place + 2].copy_from_slice(&block);
-        }
-        tables
+        let tables = &set_up(&[key])[0];
+        Blowfish { p: tables.keys, s: tables.sboxes }
     }
 
     /// The paper's loop.

@@ -8,11 +8,10 @@
 
 use std::sync::{Arc, LazyLock};
 
+use ciphermill_tables::merkle::{self, SBox};
+
 use crate::family::{Family, Style, keep_rolled, load, shortest, store};
 use crate::word::Word;
-
-/// 256 entries of four byte columns; each column is a permutation.
-type SBox = [u32; 256];
 
 /// Rounds that share an S-box.
 pub(crate) const OCTET: usize = 8;
@@ -28,39 +27,16 @@ const ROTATIONS: [u32; OCTET] = [16, 16, 8, 8, 16, 16, 24, 24];
 /// The same, counted to the left as the paper has it; in memory, for its loop.
 static TURNS_LEFT: [u32; OCTET] = [16, 16, 24, 24, 16, 16, 8, 8];
 
-/// The digits from which Merkle draws the first S-box (RAND Corporation, "A Million Random Digits", 1955).
-static RAND_DIGITS: &[u8] = include_bytes!("../../../engines/reference/src/legacy/rand_digits.txt");
-
 /// The S-box from which all others are made.
-static INITIAL: LazyLock<SBox> = LazyLock::new(|| {
-    let mut digits = RAND_DIGITS.iter().filter(|digit| digit.is_ascii_digit()).map(|digit| u32::from(digit - b'0'));
-    let mut sbox = std::array::from_fn(|row| 0x0101_0101 * row as u32);
-    for column in 0..4 {
-        for row in 0..255 {
-            let choice = choose_below(256 - row as u32, &mut digits);
-            swap_in_column(&mut sbox, column, row, row + choice as usize);
-        }
-    }
-    sbox
-});
+fn initial() -> &'static SBox {
+    &merkle::standard_sboxes()[0]
+}
 
 /// Khafre's S-boxes: the initial one, then those of Khufu under a key of zeros.
 static STANDARD: LazyLock<Vec<SBox>> = LazyLock::new(|| {
     let (_, made) = KeyStream::new(&[0; STATE_LEN]).tables(ROUNDS_MAX / OCTET - 1);
-    std::iter::once(*INITIAL).chain(made).collect()
+    std::iter::once(*initial()).chain(made).collect()
 });
-
-/// A number below `choices`: as few digits as can express every choice, dropped when above their last full multiple.
-fn choose_below(choices: u32, digits: &mut impl Iterator<Item = u32>) -> u32 {
-    let take = (1..).find(|&take| 10u32.pow(take) >= choices).unwrap_or(1);
-    let bound = 10u32.pow(take) / choices * choices;
-    loop {
-        let number = digits.by_ref().take(take as usize).fold(0, |number, digit| 10 * number + digit);
-        if number < bound {
-            return number % choices;
-        }
-    }
-}
 
 /// Exchanges the bytes of two rows in one column; column 0 holds the highest byte.
 fn swap_in_column(sbox: &mut SBox, column: u32, row: usize, other: usize) {
@@ -92,7 +68,7 @@ impl KeyStream {
             for (byte, more) in chain.iter_mut().zip(&*block) {
                 *byte ^= more;
             }
-            let halves = octets(&[*INITIAL, *INITIAL], load::<u32>(&chain));
+            let halves = octets([initial(); 2], load::<u32>(&chain));
             store(halves, &mut chain);
             *block = chain;
         }
@@ -103,7 +79,7 @@ impl KeyStream {
         let blocks = self.state.as_chunks::<8>().0;
         let auxiliary = [load(&blocks[0]), load(&blocks[1])];
         self.at = 16;
-        let mut sboxes = vec![*INITIAL; count];
+        let mut sboxes = vec![*initial(); count];
         for sbox in &mut sboxes {
             self.shuffle(sbox);
         }
@@ -207,7 +183,7 @@ fn add_key<W: Word>([left, right]: [W; 2], words: &[u32; 2]) -> [W; 2] {
 }
 
 /// One block through octets without key words.
-fn octets(sboxes: &[SBox], [left, right]: [u32; 2]) -> [u32; 2] {
+fn octets<const N: usize>(sboxes: [&SBox; N], [left, right]: [u32; 2]) -> [u32; 2] {
     let (mut near, mut far) = ([left], [right]);
     for sbox in sboxes {
         octet([sbox], &mut near, &mut far);

@@ -14,7 +14,6 @@ mod khufu;
 mod md5;
 mod md5_lanes;
 pub mod paper;
-mod pi;
 mod rc4;
 mod ring;
 mod seal;

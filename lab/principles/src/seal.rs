@@ -7,6 +7,8 @@
 //! Straight, it is the paper's loop. Unrolled, two steps stand in a row, so that the words that they feed back are known.
 //! Hiding, what does not hang on the chain (the message, S) is read and joined before it. In lanes, several chains run.
 
+use ciphermill_tables::seal::set_up;
+
 use crate::family::{Family, Style, keep_rolled, shortest};
 use crate::word::Word;
 
@@ -36,45 +38,13 @@ pub(crate) struct Seal {
 }
 
 impl Seal {
-    /// Derives the tables from a key of 160 bits.
     pub(crate) fn new(key: &[u8; 20]) -> Seal {
-        let words = key.as_chunks::<4>().0;
-        let key = std::array::from_fn(|i| u32::from_be_bytes(words[i]));
-        let mut seal = Seal { t: [0; 512], s: [[0; 4]; STEPS], r: [[0; 4]; SETTINGS_MAX] };
-        fill(&key, 0, &mut seal.t);
-        fill(&key, 0x1000, seal.s.as_flattened_mut());
-        fill(&key, 0x2000, seal.r.as_flattened_mut());
+        let tables = set_up(key);
+        let mut seal = Seal { t: tables.t, s: [[0; 4]; STEPS], r: [[0; 4]; SETTINGS_MAX] };
+        seal.s.as_flattened_mut().copy_from_slice(&tables.s);
+        seal.r.as_flattened_mut().copy_from_slice(&tables.r);
         seal
     }
-}
-
-/// The table function: word `i` is word `i mod 5` of SHA-1's compression of the number `i / 5` under the key.
-fn fill(key: &[u32; 5], start: u32, table: &mut [u32]) {
-    for (i, word) in (start..).zip(table) {
-        *word = compress(key, i / 5)[(i % 5) as usize];
-    }
-}
-
-/// SHA-1's compression function (FIPS 180-4, 6.1.2) of a block that is `first` and zeros.
-fn compress(start: &[u32; 5], first: u32) -> [u32; 5] {
-    let mut w = [0u32; 80];
-    w[0] = first;
-    for t in 16..w.len() {
-        w[t] = (w[t - 3] ^ w[t - 8] ^ w[t - 14] ^ w[t - 16]).rotate_left(1);
-    }
-    let [mut a, mut b, mut c, mut d, mut e] = *start;
-    for (t, word) in w.into_iter().enumerate() {
-        let (f, k) = match t / 20 {
-            0 => ((b & c) | (!b & d), 0x5a82_7999),
-            1 => (b ^ c ^ d, 0x6ed9_eba1),
-            2 => ((b & c) | (b & d) | (c & d), 0x8f1b_bcdc),
-            _ => (b ^ c ^ d, 0xca62_c1d6_u32),
-        };
-        let next = a.rotate_left(5).wrapping_add(f).wrapping_add(e).wrapping_add(k).wrapping_add(word);
-        (a, b, c, d, e) = (next, a, b.rotate_left(30), c, d);
-    }
-    let end = [a, b, c, d, e];
-    std::array::from_fn(|i| start[i].wrapping_add(end[i]))
 }
 
 /// Registers a to d of `N` messages, and the words that are fed back.
