@@ -2,9 +2,12 @@
 //! key of its own among many, additional data of every length, in place and out of place, some with damaged tags.
 #![allow(clippy::expect_used, reason = "helpers of tests may stop at once, as tests do")]
 
+mod common;
+
 use ciphermill_contract::{Batch, Direction, Engine, KeyId, KeyMaterial, Op, PreparedKey, QueueHint, Span, Suite};
 use ciphermill_lanes::{Lanes, kernels};
 use ciphermill_reference::Reference;
+use common::Random;
 
 const SUITES: [&str; 8] = [
     "aes-128-gcm",
@@ -29,26 +32,6 @@ const BATCHES: [(usize, usize, usize); 9] = [
     (700, 2_000, 300),
     (5_000, 80, 40),
 ];
-
-/// xorshift64*, so that a failure can be repeated.
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        self.0.wrapping_mul(0x2545_f491_4f6c_dd1d)
-    }
-
-    fn up_to(&mut self, most: usize) -> usize {
-        (self.next() >> 16) as usize % (most + 1)
-    }
-
-    fn bytes(&mut self, len: usize) -> Vec<u8> {
-        (0..len).map(|_| (self.next() >> 32) as u8).collect()
-    }
-}
 
 /// A batch with the keys that its operations use.
 struct Case {

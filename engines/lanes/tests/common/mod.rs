@@ -1,4 +1,5 @@
 //! What several of these tests share.
+#![allow(dead_code, reason = "each test uses a part of it")]
 
 /// Numbers that look random and are the same in every run (xorshift, Marsaglia 2003).
 pub(crate) struct Random(pub(crate) u64);
@@ -15,6 +16,11 @@ impl Random {
     /// A number below `bound`, which is not zero.
     pub(crate) fn below(&mut self, bound: usize) -> usize {
         ((self.next() >> 16) % bound as u64) as usize
+    }
+
+    /// A number that is `most` at most.
+    pub(crate) fn up_to(&mut self, most: usize) -> usize {
+        self.below(most + 1)
     }
 
     /// Bytes.
