@@ -3,8 +3,7 @@
 //! A search decides which rate is offered next and what the answers mean; who offers packets and counts what comes back is a
 //! [`Trial`]. There is no clock, no thread and no I/O here, so that searches are tested on devices that are formulas.
 //!
-//! * [`rfc2544`] has the tests of RFC 2544, section 26: throughput, loss rate, back-to-back bursts, and at which rates latency is
-//!   measured.
+//! * [`rfc2544`] has tests of RFC 2544, section 26: loss rates and back-to-back bursts.
 //! * [`mlr`] is the Multiple Loss Ratio search (draft-ietf-bmwg-mlrsearch-15): the rates of several tolerated losses at once, each
 //!   confirmed by many short trials.
 //!

@@ -1,18 +1,13 @@
 //! The tests of RFC 2544, section 26, that ask for rates and bursts.
 //!
-//! Each has the RFC's durations as its default (60 s for a trial, section 24; 120 s for a stream that latency is measured in) and takes
-//! shorter ones; the trials in a result say which were used. Waiting before and after a trial (section 23) is the trial's own
-//! business.
+//! Each has the RFC's durations as its default (60 s for a trial, section 24) and takes shorter ones; the trials in a result say which
+//! were used. Waiting before and after a trial (section 23) is the trial's own business.
 
 mod back_to_back;
-mod latency;
 mod loss_rate;
-mod throughput;
 
 pub use back_to_back::{BackToBack, Bursts, Longest, Repeat, back_to_back};
-pub use latency::{LatencyPoint, latency_at, latency_shares};
 pub use loss_rate::{LossRate, LossRates, loss_rate};
-pub use throughput::{Throughput, ThroughputFound, throughput};
 
 use std::time::Duration;
 

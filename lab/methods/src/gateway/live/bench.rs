@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use ciphermill_search::mlr::{GoalResult, Standing, search_within};
-use ciphermill_search::rfc2544::{BackToBack, LossRate, back_to_back, latency_shares, loss_rate};
+use ciphermill_search::rfc2544::{BackToBack, LossRate, back_to_back, loss_rate};
 use ciphermill_search::{Burst, Outcome, Range, SearchError, Trial, Tried};
 
 use super::frame::Frame;
@@ -152,19 +152,21 @@ impl Bench<'_, '_> {
         };
         let (mut latencies, mut cost) = (Vec::new(), None);
         if let Some(rate_pps) = pdr.throughput_pps {
-            for (point, share) in latency_shares(rate_pps, plan.shares, plan.stream).iter().zip(plan.shares) {
+            for &share in plan.shares {
+                // Half of a stream goes by before latency counts (RFC 2544, section 26.2). Rates are shares of what is carried: a gateway
+                // at its limit shows how long its queues are and not how fast it is.
                 let offer = Offer {
-                    rate: Rate::PerSecond(point.rate_pps),
+                    rate: Rate::PerSecond(rate_pps * share),
                     missed: Missed::LeftOut,
-                    duration: point.stream,
-                    after: point.after,
+                    duration: plan.stream,
+                    after: plan.stream / 2,
                     grace: GRACE,
                 };
                 let (counted, spending) = self.spend(offer)?;
-                latencies.extend(latency(&counted, *share));
+                latencies.extend(latency(&counted, share));
                 cost = (counted.counts.octets > 0).then(|| {
                     let gigabits = counted.counts.octets as f64 * 8.0 / 1e9;
-                    Cost { share: *share, spending: spending.times(1.0 / gigabits) }
+                    Cost { share, spending: spending.times(1.0 / gigabits) }
                 });
             }
         }
