@@ -94,15 +94,7 @@ pub(crate) fn digits(value: f64) -> String {
 
 /// A whole number with a comma every three digits.
 pub(crate) fn grouped(value: usize) -> String {
-    let plain = value.to_string();
-    let mut text = String::new();
-    for (place, digit) in plain.chars().enumerate() {
-        if place > 0 && (plain.len() - place).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
+    ciphermill_report::grouped(&value.to_string())
 }
 
 /// The geometric mean, zero of nothing.

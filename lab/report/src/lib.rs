@@ -33,3 +33,4 @@ pub use read::RecordError;
 pub use svg::svg;
 pub use table::{Align, Cell, Column, Emphasis, Table};
 pub use terminal::{terminal, terminal_head, terminal_warnings};
+pub use words::grouped;

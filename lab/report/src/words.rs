@@ -20,8 +20,8 @@ pub(crate) fn figure(value: f64) -> String {
     grouped(&format!("{value:.decimals$}"))
 }
 
-/// The number with commas between thousands.
-pub(crate) fn grouped(number: &str) -> String {
+/// The number, in decimal digits, with commas between thousands.
+pub fn grouped(number: &str) -> String {
     let (sign, rest) = number.strip_prefix('-').map_or(("", number), |rest| ("-", rest));
     let (whole, fraction) = rest.split_once('.').map_or((rest, None), |(whole, fraction)| (whole, Some(fraction)));
     let mut out = sign.to_owned();
