@@ -13,6 +13,7 @@ use openssl::cipher::Cipher;
 use openssl::cipher_ctx::CipherCtx;
 use openssl::error::ErrorStack;
 use openssl_sys::{EVP_CIPHER, EVP_CIPHER_CTX};
+use support::pair::Random;
 
 unsafe extern "C" {
     fn EVP_CipherInit_ex2(
@@ -46,31 +47,6 @@ const IV_ROOM: usize = 128;
 
 /// Bytes of the longest key, that of AES-256-XTS.
 const KEY_ROOM: usize = 64;
-
-/// Numbers from a seed (SplitMix64, Steele, Lea and Flood 2014).
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut word = self.0;
-        word = (word ^ (word >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        word = (word ^ (word >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        word ^ (word >> 31)
-    }
-
-    fn below(&mut self, end: usize) -> usize {
-        (self.next() % end as u64) as usize
-    }
-
-    fn of<T: Copy>(&mut self, values: &[T]) -> T {
-        values[self.below(values.len())]
-    }
-
-    fn bytes(&mut self, len: usize) -> Bytes {
-        Bytes((0..len).map(|_| self.next() as u8).collect())
-    }
-}
 
 /// Where a part's output goes.
 #[derive(Clone, Copy, Debug)]
@@ -241,6 +217,10 @@ fn update(raw: *mut EVP_CIPHER_CTX, input: &[u8], output: Output) -> Said {
     Said::of(result, bytes)
 }
 
+fn bytes(random: &mut Random, len: usize) -> Bytes {
+    Bytes(random.bytes(len))
+}
+
 /// Lengths of parts, most of them where something ends.
 fn part_len(random: &mut Random) -> usize {
     match random.below(5) {
@@ -271,18 +251,18 @@ fn next_call(random: &mut Random, mode: Mode, encrypts: bool) -> Call {
             let len = part_len(random);
             match random.below(8) {
                 0 => Call::Padding(random.below(2) == 0),
-                _ => Call::Update { input: random.bytes(len), output: Output::Elsewhere },
+                _ => Call::Update { input: bytes(random, len), output: Output::Elsewhere },
             }
         }
         0 | 1 => Call::Begin {
-            key: (random.below(3) == 0).then(|| random.bytes(KEY_ROOM)),
-            iv: (random.below(4) != 0).then(|| random.bytes(IV_ROOM)),
+            key: (random.below(3) == 0).then(|| bytes(random, KEY_ROOM)),
+            iv: (random.below(4) != 0).then(|| bytes(random, IV_ROOM)),
             encrypt: -1,
         },
         // The other direction begins with an IV of its own.
         2 if !is_gcm || encrypts => Call::Begin {
-            key: (random.below(2) == 0).then(|| random.bytes(KEY_ROOM)),
-            iv: Some(random.bytes(IV_ROOM)),
+            key: (random.below(2) == 0).then(|| bytes(random, KEY_ROOM)),
+            iv: Some(bytes(random, IV_ROOM)),
             encrypt: random.of(&[0, 1, -1]),
         },
         3 | 4 => Call::Copy,
@@ -291,26 +271,26 @@ fn next_call(random: &mut Random, mode: Mode, encrypts: bool) -> Call {
         8 => Call::Nothing,
         9 => {
             let len = part_len(random);
-            Call::Unchecked { input: random.bytes(len) }
+            Call::Unchecked { input: bytes(random, len) }
         }
         10 => Call::KeyLen(random.of(&[0, 1, 16, 24, 32, 33, 1000])),
         11 | 12 => Call::Control {
             what: random.of(&[GET_TAG, SET_TAG]),
             number: random.of(&[-1, 0, 1, 4, 12, 15, 16, 17]),
-            data: (random.below(5) != 0).then(|| random.bytes(ROOM)),
+            data: (random.below(5) != 0).then(|| bytes(random, ROOM)),
         },
         13 => Call::Control {
             what: SET_IV_LEN,
             number: random.of(&[-1, 0, 1, 7, 8, 12, 12, 12, 16, 128, 1000]),
             data: None,
         },
-        14 => Call::Control { what: SET_IV_FIXED, number: -1, data: Some(random.bytes(ROOM)) },
+        14 => Call::Control { what: SET_IV_FIXED, number: -1, data: Some(bytes(random, ROOM)) },
         15 => Call::Control {
             what: random.of(&[IV_GEN, SET_IV_INV]),
             number: random.of(&[0, 8]),
-            data: Some(random.bytes(ROOM)),
+            data: Some(bytes(random, ROOM)),
         },
-        16 => Call::Control { what: TLS1_AAD, number: random.of(&[0, 12, 13, 14]), data: Some(random.bytes(ROOM)) },
+        16 => Call::Control { what: TLS1_AAD, number: random.of(&[0, 12, 13, 14]), data: Some(bytes(random, ROOM)) },
         _ => {
             let len = part_len(random);
             let output = match random.below(6) {
@@ -320,7 +300,7 @@ fn next_call(random: &mut Random, mode: Mode, encrypts: bool) -> Call {
                 _ => Output::Elsewhere,
             };
             let output = if mode == Mode::Blocks { Output::Elsewhere } else { output };
-            Call::Update { input: random.bytes(len), output }
+            Call::Update { input: bytes(random, len), output }
         }
     }
 }
@@ -349,7 +329,7 @@ fn walk(name: &str, mode: Mode, seed: u64) -> Ended {
     let mut random = Random(seed);
     let encrypts = random.below(2) == 0;
     let (mut theirs, mut ours) = (open(name, "default", encrypts), open(name, "ciphermill", encrypts));
-    let (key, iv) = (random.bytes(KEY_ROOM), random.bytes(IV_ROOM));
+    let (key, iv) = (bytes(&mut random, KEY_ROOM), bytes(&mut random, IV_ROOM));
     // With an IV, since GCM would draw one; now and then without a key, which XTS of OpenSSL 3.0 does not survive.
     let has_key = name.ends_with("XTS") || random.below(8) != 0;
     let first = Call::Begin { key: has_key.then_some(key), iv: Some(iv), encrypt: -1 };

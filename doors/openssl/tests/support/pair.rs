@@ -29,6 +29,10 @@ impl Random {
         (self.next() % end as u64) as usize
     }
 
+    pub(crate) fn of<T: Copy>(&mut self, values: &[T]) -> T {
+        values[self.below(values.len())]
+    }
+
     pub(crate) fn bytes(&mut self, len: usize) -> Vec<u8> {
         (0..len).map(|_| self.next() as u8).collect()
     }
