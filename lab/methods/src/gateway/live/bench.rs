@@ -11,7 +11,7 @@ use super::ground::Side;
 use super::pace::{LAG_MAX, Missed, Rate};
 use super::plan::{BURST_S, Case, Plan};
 use super::running::{Running, Spending};
-use super::tally::GRACE;
+use super::tally::{GRACE, time_at};
 use super::tester::{Counted, Direction, Offer, RESIDUE_MAX, Tester};
 use crate::LabError;
 use crate::method::Progress;
@@ -315,7 +315,7 @@ fn outcome(counted: &Counted) -> Outcome {
 }
 
 fn latency(counted: &Counted, share: f64) -> Option<Latency> {
-    let us = |quantile: f64| Some(counted.times.quantile(quantile)? as f64 / 1e3);
+    let us = |quantile: f64| Some(time_at(&counted.times, quantile)? as f64 / 1e3);
     let left_out = counted.left_out as f64 / (counted.left_out + counted.offered) as f64;
     Some(Latency { share, p50_us: us(0.5)?, p99_us: us(0.99)?, left_out })
 }
@@ -339,14 +339,13 @@ pub(super) fn is_bound(goal: &GoalResult) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::gateway::live::histogram::Histogram;
-    use crate::gateway::live::tally::Counts;
+    use crate::gateway::live::tally::{Counts, times};
 
     #[test]
     fn late_packets_and_duplicates_are_losses() {
         let counts = Counts { in_time: 90, late: 5, duplicates: 2, reordered: 1, octets: 9000, strays: 7 };
-        let mut times = Histogram::new();
-        (1..=100).for_each(|us| times.add(us * 1000));
+        let mut times = times();
+        (1..=100).for_each(|us| times.saturating_record(us * 1000));
         let duration = Duration::from_secs(1);
         let counted = Counted { offered: 100, left_out: 25, duration, lag_max: Duration::ZERO, counts, times };
         // Ten did not come in time, and two came again.

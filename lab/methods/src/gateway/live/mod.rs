@@ -7,7 +7,6 @@
 mod bench;
 mod frame;
 mod ground;
-mod histogram;
 mod load;
 mod pace;
 mod plan;

@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
+use hdrhistogram::Histogram;
+
 use super::frame::Stamp;
-use super::histogram::Histogram;
 
 /// Packets that come later than this after the last one was sent are lost ones.
 ///
@@ -13,6 +14,21 @@ pub(super) const GRACE: Duration = Duration::from_millis(20);
 
 /// Packets of a trial and an end that are told apart at most.
 const NUMBERS_MAX: usize = 1 << 28;
+
+/// Times from here on count as this long: 69 seconds, in nanoseconds.
+const TIME_MAX_NS: u64 = 1 << 36;
+
+/// Counts times in nanoseconds, to within one percent. It has its room from the start: nothing is allocated while packets come.
+#[expect(clippy::expect_used, reason = "the histogram refuses other bounds and precisions above five alone")]
+pub(super) fn times() -> Histogram<u64> {
+    Histogram::new_with_bounds(1, TIME_MAX_NS, 2).expect("known bounds")
+}
+
+/// The time that this share of all was not above, from 0 to 1. `None` where nothing was counted.
+pub(super) fn time_at(times: &Histogram<u64>, share: f64) -> Option<u64> {
+    // For a share of zero the histogram has the beginning of the first time's class, and its end for all others.
+    (!times.is_empty()).then(|| times.value_at_quantile(share.max(f64::MIN_POSITIVE)))
+}
 
 /// Which numbers were there.
 #[derive(Debug, Default)]
@@ -85,13 +101,14 @@ pub(super) struct Tally {
     highest: Option<u32>,
     seen: Seen,
     pub(super) counts: Counts,
-    pub(super) times: Histogram,
+    /// In nanoseconds.
+    pub(super) times: Histogram<u64>,
 }
 
 impl Tally {
     /// Of what the end of this number sends.
     pub(super) fn new(from: u8) -> Tally {
-        let (seen, counts, times) = (Seen::default(), Counts::default(), Histogram::new());
+        let (seen, counts, times) = (Seen::default(), Counts::default(), times());
         Tally { trial: 0, from, settled_ns: 0, closes_ns: u64::MAX, highest: None, seen, counts, times }
     }
 
@@ -100,7 +117,7 @@ impl Tally {
         (self.trial, self.settled_ns, self.closes_ns, self.highest) = (trial, settled_ns, u64::MAX, None);
         self.seen.clear(expected);
         self.counts = Counts::default();
-        self.times.clear();
+        self.times.reset();
     }
 
     /// All packets were sent, and what comes later than this is too late.
@@ -123,7 +140,7 @@ impl Tally {
             _ => self.highest = Some(stamp.number),
         }
         if stamp.sent_ns >= self.settled_ns {
-            self.times.add(now_ns.saturating_sub(stamp.sent_ns));
+            self.times.saturating_record(now_ns.saturating_sub(stamp.sent_ns));
         }
         if now_ns > self.closes_ns {
             self.counts.late += 1;
@@ -158,6 +175,38 @@ mod tests {
     }
 
     #[test]
+    fn quantiles_are_those_of_the_times() {
+        let mut counted = times();
+        assert_eq!(time_at(&counted, 0.5), None);
+        for time in 1..=10_000 {
+            counted.saturating_record(time);
+        }
+        for (share, exact) in [(0.0, 1.0), (0.001, 10.0), (0.5, 5000.0), (0.99, 9900.0), (1.0, 10_000.0)] {
+            let found = time_at(&counted, share).expect("counted") as f64;
+            assert!(found >= exact && found <= exact * 1.01, "{share}: {found}, not {exact}");
+        }
+        let mut both = counted.clone();
+        both.add(&counted).expect("the same bounds");
+        assert_eq!((both.len(), time_at(&both, 0.5)), (20_000, time_at(&counted, 0.5)));
+        counted.reset();
+        assert_eq!(time_at(&counted, 1.0), None);
+        counted.saturating_record(7);
+        assert_eq!(time_at(&counted, 0.01), Some(7));
+    }
+
+    #[test]
+    fn times_beyond_the_longest_count_as_it_and_take_no_room() {
+        let mut counted = times();
+        let room = counted.distinct_values();
+        for time in [0, TIME_MAX_NS, TIME_MAX_NS + 1, u64::MAX] {
+            counted.saturating_record(time);
+        }
+        assert_eq!((counted.len(), counted.distinct_values(), counted.is_auto_resize()), (4, room, false));
+        let longest = time_at(&counted, 1.0).expect("counted") as f64;
+        assert!((TIME_MAX_NS as f64..TIME_MAX_NS as f64 * 1.01).contains(&longest), "{longest}");
+    }
+
+    #[test]
     fn packets_count_once_in_their_trial() {
         let mut tally = Tally::new(0);
         tally.begin(7, 10, 1_000_000);
@@ -174,7 +223,7 @@ mod tests {
         assert_eq!(tally.counts, counts);
         assert_eq!(tally.arrived(), 4);
         // The first packet was sent before the times count.
-        assert_eq!(tally.times.quantile(0.0).map(|time| time / 100), Some(30));
+        assert_eq!(time_at(&tally.times, 0.0).map(|time| time / 100), Some(30));
         tally.begin(8, 10, 0);
         assert_eq!((tally.counts, tally.arrived()), (Counts::default(), 0));
     }

@@ -10,14 +10,14 @@ use ciphermill_packets::af_packet::{LinkSink, RingSource, SinkOptions, SourceOpt
 use ciphermill_packets::filter::Filter;
 use ciphermill_packets::takeover::Takeover;
 use ciphermill_packets::{Sink, Source};
+use hdrhistogram::Histogram;
 use rustix::process::{getpriority_process, setpriority_process};
 use rustix::time::{ClockId, clock_gettime};
 
 use super::frame::{Frame, Packets, Stamp, has_mark};
 use super::ground::{Ground, INSIDE, OUTSIDE, SIDES, Side, URGENT};
-use super::histogram::Histogram;
 use super::pace::{BURST, Missed, Pace, Rate};
-use super::tally::{Counts, Tally};
+use super::tally::{Counts, Tally, times};
 
 /// Packets that are received before the loop looks whether one is due.
 const DRAIN: usize = 64;
@@ -81,7 +81,8 @@ pub(super) struct Counted {
     /// By how much one of them was sent late at most.
     pub(super) lag_max: Duration,
     pub(super) counts: Counts,
-    pub(super) times: Histogram,
+    /// In nanoseconds.
+    pub(super) times: Histogram<u64>,
 }
 
 /// What times count from, by the clock of the kernel's stamps: packets are received when the kernel has them, whenever the generator looks.
@@ -225,6 +226,7 @@ impl Tester {
         Ok(())
     }
 
+    #[expect(clippy::expect_used, reason = "only a histogram of other bounds is refused")]
     fn counted(&self, senders: usize, duration: Duration) -> Counted {
         let mut sum = Counted {
             offered: 0,
@@ -232,7 +234,7 @@ impl Tester {
             duration,
             lag_max: Duration::ZERO,
             counts: Counts::default(),
-            times: Histogram::new(),
+            times: times(),
         };
         for end in self.ends.iter().take(senders) {
             sum.offered += end.pace.offered();
@@ -241,7 +243,7 @@ impl Tester {
         }
         for end in &self.ends {
             sum.counts.add(&end.tally.counts);
-            sum.times.merge(&end.tally.times);
+            sum.times.add(&end.tally.times).expect("the same bounds");
         }
         sum
     }
