@@ -10,8 +10,8 @@ programs=(scapy strongswan-keys 'live lab mtu ipv6 hostile files')
 if [ "${PROFILE:-release}" = release ]; then
     cargo build --release --locked -p ciphermill-cli --no-default-features
 fi
-if [ "${1:-}" = all ]; then
-    cargo test --locked -p ciphermill-packets --test namespaces -- --ignored
+if [ "${1:-}" = all ] && [ -z "${ONLY:-}" ]; then
+    cargo test --locked --workspace --test namespaces -- --ignored
 fi
 missing=
 [ -z "${ONLY:-}" ] || programs=("$ONLY")

@@ -90,7 +90,11 @@ pub fn open(port: &Port, filter: Filter, spared: &[IpAddr]) -> io::Result<Opened
             .map_err(|error| tracing::warn!(interface = name, %error, "the kernel sees the packets too, and may answer them"))
             .ok();
         if (takeover.is_none() || filter != Filter::Ip) && !port.kernel_forwards && forwards(name) {
-            return Err(named(io::Error::other(FORWARDS)));
+            return Err(named(io::Error::other(format!(
+                "the kernel passes on what comes in there in clear, whatever the policies say (RFC 4301, 5.2): set \
+                 net.ipv4.conf.{name}.forwarding and net.ipv6.conf.all.forwarding to 0, or say kernel_forwards = true where other rules \
+                 keep such packets out"
+            ))));
         }
         let hold = Some(Hold { _takeover: takeover, _claim: claim });
         return Ok(Opened { hold, ..Opened::of(Box::new(source), Box::new(sink)) });
@@ -112,15 +116,16 @@ pub fn open(port: &Port, filter: Filter, spared: &[IpAddr]) -> io::Result<Opened
     Ok(Opened::of(source, sink))
 }
 
-/// What is wrong with an interface whose packets the kernel passes on beside the gateway (RFC 4301, 5.2).
-const FORWARDS: &str = "the kernel passes on what comes in there in clear, whatever the policies say: set net.ipv4.conf.INTERFACE.forwarding \
-    and net.ipv6.conf.all.forwarding to 0, or say kernel_forwards = true where other rules keep such packets out";
-
-/// Whether the kernel passes packets on that come in by an interface. For IPv6 one switch is for all of them.
+/// Whether the kernel passes packets on that come in by an interface. For IPv6 one switch is for all of them, and newer kernels have another for
+/// each.
 fn forwards(interface: &str) -> bool {
-    let switches = [format!("ipv4/conf/{interface}"), "ipv6/conf/all".to_owned()];
-    let is_on = |switch: &String| std::fs::read_to_string(format!("/proc/sys/net/{switch}/forwarding"));
-    switches.iter().any(|switch| is_on(switch).is_ok_and(|value| value.trim() != "0"))
+    let switches = [
+        format!("ipv4/conf/{interface}/forwarding"),
+        "ipv6/conf/all/forwarding".to_owned(),
+        format!("ipv6/conf/{interface}/force_forwarding"),
+    ];
+    let value = |switch: &String| std::fs::read_to_string(format!("/proc/sys/net/{switch}"));
+    switches.iter().any(|switch| value(switch).is_ok_and(|value| value.trim() != "0"))
 }
 
 fn at(path: &Path, error: &io::Error) -> io::Error {

@@ -10,7 +10,7 @@ use ciphermill_esp::{
 
 use sha2::{Digest, Sha256};
 
-use crate::configuration::{Configuration, Passing, Rule, TUNNEL_PRIORITY, Tunnel, Way};
+use crate::configuration::{Configuration, KeySource, Passing, Rule, TUNNEL_PRIORITY, Tunnel, Way};
 use crate::derive::{self, KeyError, NONCE_LEN};
 
 /// Why a file was not put into force.
@@ -36,14 +36,14 @@ pub enum SetupError {
 /// What stands in force of a file.
 #[derive(Default)]
 pub(crate) struct InForce {
-    /// Start values by tunnel: as long as the process lives, since both directions' counters go on.
-    nonces: HashMap<String, [u8; NONCE_LEN]>,
+    /// Start values by tunnel, with the files that they are for: as long as the process lives, since both directions' counters go on.
+    nonces: HashMap<String, (KeySource, [u8; NONCE_LEN])>,
     /// The numbers by which policies name the tunnels: a tunnel keeps its own, wherever in a file it stands.
     numbers: HashMap<String, u32>,
     associations: HashMap<String, Installed>,
-    /// The last packet's number under each key that was in force. One that comes again goes on behind it: counted nonces do not repeat
-    /// (RFC 4106, 3), and the other end's replay window has gone on, too.
-    last_numbers: HashMap<Hash, u64>,
+    /// The last packet's number under each key that was in force, of what left and of what came. One that comes again goes on behind it: counted
+    /// nonces do not repeat (RFC 4106, 3), and replay windows know what they have seen.
+    last_numbers: HashMap<(Direction, Hash), u64>,
 }
 
 /// A tunnel's associations.
@@ -83,10 +83,10 @@ impl InForce {
             let number = *self.numbers.entry(tunnel.name.clone()).or_insert(free);
             add_policies(tunnel, number, &mut wanted.policies);
             let nonce = match self.nonces.get(&tunnel.name) {
-                Some(nonce) => *nonce,
-                None => derive::fresh_nonce(tunnel)?,
+                Some((keys, nonce)) if *keys == tunnel.keys => *nonce,
+                _ => derive::fresh_nonce(tunnel)?,
             };
-            self.nonces.insert(tunnel.name.clone(), nonce);
+            self.nonces.insert(tunnel.name.clone(), (tunnel.keys.clone(), nonce));
             let Some(keys) = derive::keys(tunnel, &nonce, allows_static)? else {
                 wanted.waiting.push(tunnel.name.clone());
                 continue;
@@ -116,7 +116,7 @@ impl InForce {
             let ends = [(Direction::Encrypt, gone.out), (Direction::Decrypt, gone.into)];
             for ((direction, id), key) in ends.into_iter().zip(gone.keys) {
                 let last = tunnels.last_number(direction, id).unwrap_or(0);
-                let known = self.last_numbers.entry(key).or_insert(last);
+                let known = self.last_numbers.entry((direction, key)).or_insert(last);
                 *known = last.max(*known);
             }
             tunnels.remove_outbound(gone.out);
@@ -134,8 +134,12 @@ impl InForce {
     fn install(&mut self, one: WantedTunnel, tunnels: &mut Tunnels, now: Duration) -> Result<(), SetupError> {
         let WantedTunnel { name, parameters, keys, hashes, print } = one;
         let named = |error| SetupError::Tunnel(name.clone(), error);
-        let mut last = hashes.iter().map(|key| self.last_numbers.get(key).copied().unwrap_or(0));
-        let [out, into] = parameters.map(|one| Parameters { last: last.next().unwrap_or(0), ..one });
+        let last = |direction, key: Hash| self.last_numbers.get(&(direction, key)).copied().unwrap_or(0);
+        let [out, into] = parameters;
+        // A key that the other end sent under before must not see its numbers again either.
+        let sent = last(Direction::Encrypt, hashes[0]).max(last(Direction::Decrypt, hashes[0]));
+        let out = Parameters { last: sent, ..out };
+        let into = Parameters { last: last(Direction::Decrypt, hashes[1]), ..into };
         let out = tunnels.add_outbound(out, &keys.out, now).map_err(named)?;
         let into = match tunnels.add_inbound(into, &keys.into, now) {
             Ok(into) => into,

@@ -2,7 +2,8 @@
 //! claims. The test prints which kernels ran and which this processor cannot run, and fails if one was left out.
 //!
 //! `CONFORMANCE_ONLY` names suites or families, with commas between them, and `CONFORMANCE_KERNEL` kernels (`aes=vaes256`), which have
-//! to run then: for who looks for a fault, and where a processor is emulated. With `CONFORMANCE_ALL` every kernel has every vector.
+//! to run then: for who looks for a fault, and where a processor is emulated. With `CONFORMANCE_ALL` every kernel has as many vectors as the
+//! one that this processor uses.
 #![allow(clippy::expect_used, reason = "helpers of tests may stop at once, as tests do")]
 
 use std::collections::BTreeSet;
@@ -67,7 +68,7 @@ fn every_kernel_keeps_the_contract() {
         let (engine, suites) = forced(&kernel);
         assert!(!suites.is_empty(), "{name} claims no suite");
         let suites: Vec<Suite> = suites.into_iter().filter(|suite| wanted(*suite)).collect();
-        // The first of a family is what this processor uses; of vectors by the thousand the others have a sample each.
+        // The first of a family is what this processor uses; the others have a tenth of the vectors each.
         let takes_all = families.insert(kernel.family) || std::env::var_os("CONFORMANCE_ALL").is_some();
         let options = match takes_all {
             true => Options::default(),

@@ -11,15 +11,12 @@ use zeroize::Zeroize;
 use crate::association::{Shape, nanoseconds};
 use crate::columns::{Group, GroupKind};
 use crate::error::CryptError;
-use crate::limits::{BURST_BYTES_MAX, BURST_PACKETS_MAX, HEAD_ROOM, PACKET_LEN_MAX, TAIL_ROOM};
+use crate::limits::{BURST_BYTES_MAX, BURST_PACKETS_MAX, BURST_PARTS, HEAD_ROOM, PACKET_LEN_MAX, TAIL_ROOM};
 use crate::policy::Verdict;
 use crate::slots::SaId;
 
 /// Packets of one association that follow each other, on the average, from which on it pays to keep what they have in common.
 const RUN_LEN_MIN: usize = 8;
-
-/// The buffer is so many times as long as what packets are received into: fragments of a burst that has to be cut as a whole find room.
-const PARTS: usize = 4;
 
 /// Packets begin at multiples of a line of the cache, behind their room.
 const LINE: usize = 64;
@@ -152,7 +149,7 @@ impl Burst {
         let tail_room = TAIL_ROOM + usize::from(pad_to);
         let least = HEAD_ROOM + PACKET_LEN_MAX + tail_room + LINE;
         Burst {
-            data: vec![0; PARTS * bytes.clamp(least, BURST_BYTES_MAX)],
+            data: vec![0; BURST_PARTS * bytes.clamp(least, BURST_BYTES_MAX)],
             fill: 0,
             used: 0,
             tail_room,
@@ -192,7 +189,7 @@ impl Burst {
     #[inline]
     pub fn push(&mut self, packet: &[u8]) -> bool {
         let packet = if packet.len() > PACKET_LEN_MAX { &[] } else { packet };
-        self.push_within(self.packets_max, self.data.len() / PARTS, packet)
+        self.push_within(self.packets_max, self.data.len() / BURST_PARTS, packet)
     }
 
     #[inline(always)]
@@ -215,7 +212,7 @@ impl Burst {
     /// Adds a dummy packet of so many bytes for an association (RFC 4303, 2.6), which nobody can tell from others. `false` without room.
     pub fn push_dummy(&mut self, id: SaId, len: u16) -> bool {
         let len = usize::from(len).min(PACKET_LEN_MAX);
-        let Some(start) = self.place(self.packets_max, self.data.len() / PARTS, len) else { return false };
+        let Some(start) = self.place(self.packets_max, self.data.len() / BURST_PARTS, len) else { return false };
         self.data[start..start + len].fill(0);
         self.packets.push(Packet { place: Place::DUMMY, id, ..Packet::new(start, len) });
         true

@@ -14,6 +14,9 @@ pub const BURST_PACKETS_MAX: usize = 4096;
 /// Bytes of a burst's buffer.
 pub const BURST_BYTES_MAX: usize = 64 << 20;
 
+/// A burst's buffer is so many times as long as what packets are received into: fragments of a burst that has to be cut as a whole find room.
+pub(crate) const BURST_PARTS: usize = 4;
+
 /// Bytes of a packet, with all headers: jumbo frames.
 pub const PACKET_LEN_MAX: usize = 9216;
 
@@ -55,4 +58,4 @@ pub(crate) const EVENTS_MAX: usize = 4096;
 
 const _: () = assert!(HEAD_ROOM >= IPV6_LEN + UDP_LEN + ESP_LEN + IV_LEN_MAX + 4);
 const _: () = assert!(TAIL_ROOM >= 15 + 2 + ICV_LEN_MAX);
-const _: () = assert!(BURST_BYTES_MAX <= u32::MAX as usize);
+const _: () = assert!(BURST_PARTS * BURST_BYTES_MAX <= u32::MAX as usize);

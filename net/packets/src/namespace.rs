@@ -17,6 +17,9 @@ use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
 use crate::interface;
 
+/// The switch by which a namespace forwards packets of IPv4.
+const IP_FORWARD: &str = "/proc/sys/net/ipv4/ip_forward";
+
 /// What the name of every namespace begins with that is made or removed here.
 pub const PREFIX: &str = "ciphermill";
 /// Letters of the longest name of a lab or of a namespace in it.
@@ -224,7 +227,7 @@ impl Lab {
 
     fn set_forwarding(&self, namespace: &str, value: &str) -> io::Result<()> {
         self.within(namespace, || {
-            let switches = ["/proc/sys/net/ipv4/ip_forward", "/proc/sys/net/ipv6/conf/all/forwarding"];
+            let switches = [IP_FORWARD, "/proc/sys/net/ipv6/conf/all/forwarding"];
             switches.iter().try_for_each(|path| std::fs::write(path, value).map_err(|error| named(&error, path)))
         })?
     }
@@ -241,7 +244,8 @@ impl Lab {
         self.namespaces.push(full.clone());
         run("ip", &["-n", &full, "link", "set", "dev", "lo", "up"])?;
         // A new namespace may have what the first one has (`net.core.devconf_inherit_init_net`).
-        self.set_forwarding(name, "0")
+        let forwards = self.within(name, || std::fs::read_to_string(IP_FORWARD))?;
+        if forwards.is_ok_and(|value| value.trim() != "0") { self.set_forwarding(name, "0") } else { Ok(()) }
     }
 
     fn build_pair(&self, ends: &[End; 2], mtu: usize) -> io::Result<()> {
