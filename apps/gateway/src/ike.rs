@@ -13,7 +13,7 @@ use ciphermill_contract::Direction;
 use ciphermill_esp as esp;
 use ciphermill_xfrm::{
     self as xfrm, Algorithms, AssociationId, AssociationKey, AssociationState, Counts, Errno, Event, Kernel,
-    ListFilter, Mapping, Mode, PolicyKey, PolicyState, Refusal, ReplayUpdate, SecurityAssociation, SpiRequest, Table,
+    ListFilter, Mode, PolicyKey, PolicyState, Refusal, ReplayUpdate, SecurityAssociation, SpiRequest, Table,
 };
 use zeroize::Zeroizing;
 
@@ -35,7 +35,6 @@ struct Installed {
     id: esp::SaId,
     /// What the table has been told of.
     told: esp::Usage,
-    reqid: u32,
     tunnel: u32,
 }
 
@@ -138,7 +137,7 @@ impl Keys {
                 _ => Refusal::invalid("an association that the gateway cannot have"),
             }
         })?;
-        let installed = Installed { direction, id, told: esp::Usage::default(), reqid: association.reqid, tunnel };
+        let installed = Installed { direction, id, told: esp::Usage::default(), tunnel };
         self.installed.insert(association.id, installed);
         self.names.insert((direction == Direction::Encrypt, id), association.id);
         Ok(())
@@ -284,7 +283,7 @@ impl Keys {
         at.map_or(Vec::new(), |at| self.policies.swap_remove(at).1)
     }
 
-    fn hear(&mut self, event: esp::Event, events: &mut Vec<Event>) {
+    fn hear(&mut self, event: esp::Event) {
         match event {
             esp::Event::Acquire { tunnel, flow } => {
                 let asks = |(direction, policy): &(Direction, esp::Policy)| {
@@ -299,12 +298,7 @@ impl Keys {
             }
             esp::Event::Moved { id, source, port } => {
                 let Some(name) = self.names.get(&(false, id)).copied() else { return };
-                let key = AssociationKey { id: name, mark: xfrm::Mark::default() };
-                let Ok(state) = self.table.query(&key) else { return };
-                let old_port = state.association.encapsulation.map_or(0, |ports| ports.source_port);
-                let old = (state.association.source, old_port);
-                let reqid = self.installed.get(&name).map_or(0, |installed| installed.reqid);
-                events.push(Event::Mapping(Mapping { id: name, reqid, old, new: (source, port) }));
+                self.table.moved(&name.into(), (source, port));
             }
             esp::Event::Ending(id) | esp::Event::Over(id) => {
                 let names = [true, false].map(|out| self.names.get(&(out, id)).copied());
@@ -425,14 +419,13 @@ impl Kernel for Keys {
 
     fn take_events(&mut self) -> Vec<Event> {
         self.bury();
-        let mut events = Vec::new();
         let heard = core::mem::take(&mut *lock(&self.heard));
         for event in heard {
-            self.hear(event, &mut events);
+            self.hear(event);
         }
         let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
         self.table.set_time(now);
-        events.extend(self.table.take_events());
+        let events = self.table.take_events();
         if events.iter().any(|event| matches!(event, Event::Expire { hard: true, .. })) {
             self.sweep();
         }

@@ -14,9 +14,9 @@ use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use ciphermill_xfrm::{
-    Algorithms, AssociationKey, AssociationState, Counts, Direction, Event, EventSender, Kernel, KeyBytes, Limits,
-    ListFilter, Mapping, Policy, PolicyKey, PolicyState, Prefix, Refusal, ReplayUpdate, SecurityAssociation, Selector,
-    Server, SpiRequest, Table,
+    Algorithms, AssociationKey, AssociationState, Counts, Direction, Event, Kernel, KeyBytes, Limits, ListFilter,
+    Policy, PolicyKey, PolicyState, Prefix, Refusal, ReplayUpdate, SecurityAssociation, Selector, Server, SpiRequest,
+    Table,
 };
 
 /// A table that says what happens to it.
@@ -175,7 +175,7 @@ fn lines() -> Receiver<String> {
     receiver
 }
 
-fn obey(table: &mut Table, sender: &EventSender, line: &str) -> Result<(), Box<dyn Error>> {
+fn obey(table: &mut Table, line: &str) -> Result<(), Box<dyn Error>> {
     match line.split_whitespace().collect::<Vec<_>>()[..] {
         ["acquire", source, destination] => {
             let host = |text: &str| {
@@ -211,9 +211,7 @@ fn obey(table: &mut Table, sender: &EventSender, line: &str) -> Result<(), Box<d
             let (spi, new) = (u32::from_str_radix(spi, 16)?, (address.parse::<IpAddr>()?, port.parse::<u16>()?));
             let all = table.list(&ListFilter::default(), 0, usize::MAX).into_iter();
             for (_, state) in all.filter(|(_, state)| state.association.id.spi == spi) {
-                let SecurityAssociation { id, reqid, source, encapsulation, .. } = state.association;
-                let old = (source, encapsulation.map_or(0, |encapsulation| encapsulation.source_port));
-                sender.send(Event::Mapping(Mapping { id, reqid, old, new }))?;
+                table.moved(&state.association.id.into(), new);
             }
         }
         _ => println!("not understood: {line}"),
@@ -241,11 +239,11 @@ fn main() -> Result<(), Box<dyn Error>> {
     }
     let mut server = Server::bind(Path::new(path), Limits::default())?;
     let mut kernel = Printing { table: Table::new(), keys };
-    let (sender, lines) = (server.event_sender(), lines());
+    let lines = lines();
     while !stop.load(Ordering::Acquire) {
         kernel.table.set_time(SystemTime::now().duration_since(UNIX_EPOCH)?.as_secs());
         for line in lines.try_iter() {
-            obey(&mut kernel.table, &sender, &line)?;
+            obey(&mut kernel.table, &line)?;
         }
         server.round(&mut kernel, Duration::from_millis(50))?;
     }

@@ -211,20 +211,10 @@ pub struct Replay {
 pub struct Flags(pub u8);
 
 impl Flags {
-    /// The inner header's ECN bits are left alone.
-    pub const NO_ECN: Self = Self(1);
-    /// The DSCP is copied to the inner header on the way in.
-    pub const DECAP_DSCP: Self = Self(2);
     /// The outer header allows fragments.
     pub const NO_PMTU_DISC: Self = Self(4);
-    /// Packets to any address.
-    pub const WILDCARD_RECEIVE: Self = Self(8);
-    /// ICMP messages about packets of the association pass.
-    pub const ICMP: Self = Self(16);
     /// Packets of both families (`XFRM_STATE_AF_UNSPEC`).
     pub const ANY_FAMILY: Self = Self(32);
-    /// AH is aligned to four bytes.
-    pub const ALIGN4: Self = Self(64);
     /// Sequence numbers have 64 bits (RFC 4303, 2.2.1).
     pub const ESN: Self = Self(128);
 
@@ -242,8 +232,6 @@ pub struct ExtraFlags(pub u32);
 impl ExtraFlags {
     /// The outer header's DSCP is not the inner one's.
     pub const DONT_ENCAP_DSCP: Self = Self(1);
-    /// Sequence numbers may begin again, which RFC 4303 forbids: the gateway is free to refuse it.
-    pub const OSEQ_MAY_WRAP: Self = Self(2);
 
     /// Whether all of these are set.
     #[must_use]

@@ -100,7 +100,7 @@ pub trait Kernel {
     /// How many associations and policies there are.
     fn counts(&mut self) -> Counts;
 
-    /// Events since the last call; the server asks after each round. Other threads have [`EventSender`](crate::EventSender).
+    /// Events since the last call; the server asks after each round, so that one waits as long as a round does.
     fn take_events(&mut self) -> Vec<Event> {
         Vec::new()
     }

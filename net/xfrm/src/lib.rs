@@ -6,7 +6,7 @@
 //! - [`message`]: the messages, read and written; [`constants`] has the headers' numbers.
 //! - [`SecurityAssociation`], [`Policy`], [`Selector`]: what they say, in plain words.
 //! - [`Kernel`]: what a gateway implements.
-//! - [`Server`]: serves many daemons on one thread; [`EventSender`] tells them of acquires and expiries from others.
+//! - [`Server`]: serves many daemons on one thread, and tells them of acquires and expiries.
 //! - [`Table`]: a kernel in memory, which carries no packets.
 //!
 //! Only ESP is kept. AH and IPComp are refused with `EPROTONOSUPPORT`, as by a kernel without their modules.
@@ -35,5 +35,5 @@ pub use policy::{Action, Direction, Policy, PolicyKey, PolicyState, TEMPLATES_MA
 pub use refusal::Refusal;
 pub use rustix::io::Errno;
 pub use selector::{Port, Prefix, Selector};
-pub use server::{EventSender, EventsFull, Limits, Server};
+pub use server::{Limits, Server};
 pub use table::Table;

@@ -8,15 +8,13 @@ mod requests;
 
 use std::fs;
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::Duration;
 
-use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::{
     AddressFamily, RecvFlags, SocketAddrUnix, SocketFlags, SocketType, accept_with, bind, connect, listen, recv,
@@ -27,7 +25,7 @@ use zeroize::{Zeroize, Zeroizing};
 
 use crate::bytes::Writer;
 use crate::kernel::Kernel;
-use crate::message::{Event, write_event};
+use crate::message::write_event;
 use client::Client;
 use requests::Answers;
 
@@ -43,13 +41,11 @@ pub struct Limits {
     pub datagram_len: usize,
     /// Datagrams that wait for one of them to read.
     pub pending: usize,
-    /// Events of other threads that wait for the server.
-    pub events: usize,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { clients: 64, datagram_len: 1 << 15, pending: 1024, events: 1024 }
+        Self { clients: 64, datagram_len: 1 << 15, pending: 1024 }
     }
 }
 
@@ -63,47 +59,7 @@ pub struct Server {
     limits: Limits,
     clients: Vec<Client>,
     answers: Answers,
-    events: Receiver<Event>,
-    sender: EventSender,
     buffer: Zeroizing<Vec<u8>>,
-}
-
-/// Hands events to the server from other threads.
-#[derive(Clone)]
-pub struct EventSender {
-    queue: SyncSender<Event>,
-    wake: Arc<OwnedFd>,
-}
-
-/// The server has not taken as many events as may wait for it. The event is lost, as a kernel loses it then; packets that still
-/// need an association cause it again.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct EventsFull;
-
-impl std::fmt::Display for EventsFull {
-    fn fmt(&self, to: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        to.write_str("as many events as may wait for the server do")
-    }
-}
-
-impl std::error::Error for EventsFull {}
-
-impl EventSender {
-    /// Hands over an event; never waits.
-    ///
-    /// # Errors
-    /// [`EventsFull`], and also when the server is gone.
-    pub fn send(&self, event: Event) -> Result<(), EventsFull> {
-        self.queue.try_send(event).map_err(|_| EventsFull)?;
-        self.wake();
-        Ok(())
-    }
-
-    /// Ends the server's wait.
-    fn wake(&self) {
-        // It fails only where it would overflow, and then the server is awake.
-        let _ = rustix::io::write(&*self.wake, &1u64.to_ne_bytes());
-    }
 }
 
 impl Server {
@@ -120,24 +76,14 @@ impl Server {
         // Before `listen` nobody can connect.
         fs::set_permissions(path, fs::Permissions::from_mode(0o600))?;
         listen(&listener, 16)?;
-        let (queue, events) = sync_channel(limits.events);
-        let wake = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
         Ok(Self {
             listener,
             path: path.to_owned(),
             limits,
             clients: Vec::new(),
             answers: Answers::default(),
-            events,
-            sender: EventSender { queue, wake },
             buffer: Zeroizing::new(vec![0; limits.datagram_len]),
         })
-    }
-
-    /// For other threads that have events.
-    #[must_use]
-    pub fn event_sender(&self) -> EventSender {
-        self.sender.clone()
     }
 
     /// How many programs are connected.
@@ -170,10 +116,7 @@ impl Server {
                 self.serve(index, kernel);
             }
         }
-        let _ = rustix::io::read(&*self.sender.wake, &mut [0u8; 8]);
-        // As many as may wait, so that a busy sender does not keep daemons from being served.
-        let sent = self.events.try_iter().take(self.limits.events).collect::<Vec<_>>();
-        for event in sent.into_iter().chain(kernel.take_events()) {
+        for event in kernel.take_events() {
             let mut to = Writer::new();
             let group = write_event(&mut to, &event);
             self.tell(group, to.into_bytes());
@@ -187,17 +130,16 @@ impl Server {
 
     /// Which clients have said something.
     fn wait(&self, wait: Duration) -> io::Result<Vec<bool>> {
-        let first =
-            [self.listener.as_fd(), self.sender.wake.as_fd()].map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN));
+        let listener = PollFd::new(&self.listener, PollFlags::IN);
         let clients = self.clients.iter().map(Client::poll);
-        let mut fds = first.into_iter().chain(clients).collect::<Vec<_>>();
+        let mut fds = std::iter::once(listener).chain(clients).collect::<Vec<_>>();
         let wait = Timespec { tv_sec: wait.as_secs().cast_signed(), tv_nsec: wait.subsec_nanos().into() };
         match poll(&mut fds, Some(&wait)) {
             Ok(_) | Err(Errno::INTR) => {}
             Err(errno) => return Err(errno.into()),
         }
         let said = PollFlags::IN | PollFlags::HUP | PollFlags::ERR;
-        Ok(fds.iter().skip(2).map(|fd| fd.revents().intersects(said)).collect())
+        Ok(fds.iter().skip(1).map(|fd| fd.revents().intersects(said)).collect())
     }
 
     fn accept(&mut self) {

@@ -3,6 +3,7 @@
 mod policies;
 
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use rustix::io::Errno;
@@ -12,7 +13,7 @@ use crate::association::{
     ReplayUpdate, SecurityAssociation, SpiRequest, Statistics,
 };
 use crate::kernel::{Counts, Kernel};
-use crate::message::{Acquire, Event};
+use crate::message::{Acquire, Event, Mapping};
 use crate::policy::{Policy, PolicyKey, PolicyState};
 use crate::refusal::Refusal;
 use crate::selector::Selector;
@@ -107,6 +108,14 @@ impl Table {
         let acquire = Acquire { number: self.last_acquire, source, destination, packet, policy };
         self.events.push(Event::Acquire(Box::new(acquire)));
         true
+    }
+
+    /// Tells daemons that an association's packets come from another address and port now. Of one that is not there nothing is told.
+    pub fn moved(&mut self, key: &AssociationKey, new: (IpAddr, u16)) {
+        let Ok(state) = self.query(key) else { return };
+        let SecurityAssociation { id, reqid, source, encapsulation, .. } = state.association;
+        let old = (source, encapsulation.map_or(0, |ports| ports.source_port));
+        self.events.push(Event::Mapping(Mapping { id, reqid, old, new }));
     }
 
     fn find(&self, id: &AssociationId, mark: u32) -> Option<u64> {

@@ -1,7 +1,7 @@
 //! The table's own rules: what is refused, what takes whose place, what ends by itself.
 
 use super::*;
-use crate::association::{ExtraFlags, Flags, KeyBytes, Mode, Replay};
+use crate::association::{Encapsulation, ExtraFlags, Flags, KeyBytes, Mode, Replay};
 use crate::policy::{Action, Direction, Template};
 use crate::selector::{Port, Prefix};
 
@@ -274,4 +274,19 @@ fn an_association_whose_packets_have_ended_is_over_at_once() {
     assert_eq!(errno(table.query(&id.into())), Some(Errno::SRCH));
     table.end(&id.into());
     assert!(table.take_events().is_empty(), "told once");
+}
+
+#[test]
+fn an_association_whose_packets_have_moved_is_told_with_both_places() {
+    let mut table = table();
+    let ports = Encapsulation { source_port: 4500, destination_port: 4500, original_address: None };
+    let added = table.add(SecurityAssociation { encapsulation: Some(ports), ..association(1) });
+    let id = added.expect("added").association.id;
+    let (old, new) = (([10, 0, 0, 1].into(), 4500), ([10, 0, 0, 9].into(), 4501));
+    table.moved(&id.into(), new);
+    assert_eq!(table.take_events(), [Event::Mapping(Mapping { id, reqid: 1, old, new })]);
+    table.end(&id.into());
+    assert_eq!(table.take_events().len(), 1, "it has ended");
+    table.moved(&id.into(), new);
+    assert!(table.take_events().is_empty(), "nothing of one that is not there");
 }

@@ -1,24 +1,30 @@
 //! A client that speaks to a server without the preloaded library, and a server on a thread of its own.
 
 use std::io;
+use std::net::{IpAddr, Ipv4Addr};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Sender, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use ciphermill_xfrm::message::{Header, Reply, Request, encode_request, messages, parse_reply};
-use ciphermill_xfrm::{EventSender, Limits, Server, Table};
+use ciphermill_xfrm::{AssociationKey, Limits, Server, Table};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::{
     AddressFamily, RecvFlags, SendFlags, SocketAddrUnix, SocketFlags, SocketType, connect, recv, send, socket_with,
 };
 
+/// Where packets come from that have moved.
+pub(crate) const MOVED_TO: (IpAddr, u16) = (IpAddr::V4(Ipv4Addr::new(10, 0, 0, 9)), 4501);
+
 /// A server with a table, which ends with it.
 pub(crate) struct Running {
     pub(crate) path: PathBuf,
-    pub(crate) events: EventSender,
+    /// Associations whose packets come from [`MOVED_TO`] from then on, which the table tells as an event.
+    pub(crate) moved: Sender<AssociationKey>,
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<io::Result<()>>>,
     _folder: tempfile::TempDir,
@@ -29,10 +35,17 @@ impl Running {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("xfrm");
         let mut server = Server::bind(&path, limits).expect("a server");
-        let (events, stop) = (server.event_sender(), Arc::new(AtomicBool::new(false)));
+        let (moved, moves) = channel();
+        let stop = Arc::new(AtomicBool::new(false));
         let told = Arc::clone(&stop);
-        let thread = std::thread::spawn(move || server.run(&mut table, &told));
-        Self { path, events, stop, thread: Some(thread), _folder: folder }
+        let thread = std::thread::spawn(move || {
+            while !told.load(Ordering::Acquire) {
+                moves.try_iter().for_each(|key| table.moved(&key, MOVED_TO));
+                server.round(&mut table, Duration::from_millis(10))?;
+            }
+            Ok(())
+        });
+        Self { path, moved, stop, thread: Some(thread), _folder: folder }
     }
 }
 
