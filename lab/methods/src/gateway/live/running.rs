@@ -265,7 +265,7 @@ fn words(stack: &Stack, suite: &str, program: &Path, folder: &Path) -> Result<[W
         words.set("spi_out", (0x1001 + own).to_string());
         words.set("spi_in", (0x1001 + peer).to_string());
         words.set("private", hex::encode(privates[own].as_bytes()));
-        words.set("peer_public", hex::encode(&publics[peer]));
+        words.set("peer_public", hex::encode(publics[peer]));
     }
     Ok(both)
 }
