@@ -2,12 +2,14 @@
 
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use ciphermill_contract::Direction;
-use ciphermill_esp::{BURST_PACKETS_MAX, Prefix, REPLAY_WINDOW_MAX, Selector, Transform};
+use ciphermill_esp::{
+    BURST_PACKETS_MAX, Encapsulation, Lifetime, Lifetimes, Parameters, Prefix, REPLAY_WINDOW_MAX, Selector, Sequence,
+    Transform,
+};
 use serde::Deserialize;
-
-use crate::setup::parameters;
 
 /// Threads each way.
 pub const WORKERS_MAX: usize = 64;
@@ -396,9 +398,30 @@ impl Tunnel {
         if self.local_networks.is_empty() || self.remote_networks.is_empty() {
             return wrong("local_networks and remote_networks", "one network at least".to_owned());
         }
-        let [out, into] = parameters(self, 0);
+        let [out, into] = self.parameters(0);
         let checked = out.check(Direction::Encrypt).and_then(|()| into.check(Direction::Decrypt));
         checked.map_err(|error| rule(place, error.to_string()))
+    }
+
+    /// The associations of what leaves and what comes, with the number by which policies name the tunnel.
+    pub(crate) fn parameters(&self, number: u32) -> [Parameters; 2] {
+        let hard = Lifetime {
+            bytes: self.lifetime_bytes,
+            packets: self.lifetime_packets,
+            after: self.lifetime_s.map(Duration::from_secs),
+        };
+        let one = |spi, source, destination, ports: Option<[u16; 2]>| Parameters {
+            encapsulation: ports.map(|[source_port, destination_port]| Encapsulation { source_port, destination_port }),
+            tunnel: number,
+            sequence: if self.extended_sequence { Sequence::Extended } else { Sequence::Short },
+            replay_window: self.replay_window,
+            lifetimes: Lifetimes { soft: Lifetime::default(), hard },
+            path_mtu: self.path_mtu,
+            pad_to: self.pad_to,
+            ..Parameters::new(spi, self.transform, source, destination)
+        };
+        let back = self.udp.map(|[local, remote]| [remote, local]);
+        [one(self.spi_out, self.local, self.remote, self.udp), one(self.spi_in, self.remote, self.local, back)]
     }
 }
 

@@ -25,6 +25,9 @@ const ICMP: [u8; 2] = [1, 58];
 /// Tunnels without associations and policies whose numbers are kept.
 const TUNNELS_KEPT: usize = 256;
 
+/// How long the last number under an SPI is kept.
+const NUMBERS_KEPT: Duration = Duration::from_secs(600);
+
 /// How long an outbound association that was ended keeps its keys: longer than a burst is worked on.
 const RETIRED_FOR: Duration = Duration::from_millis(250);
 
@@ -52,6 +55,8 @@ pub struct Keys {
     heard: Arc<Mutex<Vec<esp::Event>>>,
     /// Outbound associations that the daemon has ended, since when.
     retired: Vec<(Duration, esp::SaId)>,
+    /// The last numbers of those that are gone, by SPI, and when they went.
+    last_numbers: HashMap<u32, (Duration, u64)>,
     /// The gateway's numbers of tunnels. Associations and templates belong together when all of that is the same, as for a kernel.
     tunnel_numbers: HashMap<Ends, u32>,
     last_tunnel: u32,
@@ -81,6 +86,7 @@ impl Keys {
             policies: Vec::new(),
             heard,
             retired: Vec::new(),
+            last_numbers: HashMap::new(),
             tunnel_numbers: HashMap::new(),
             last_tunnel: 0,
         }
@@ -122,7 +128,8 @@ impl Keys {
             // One that was ended a moment ago may be back with other addresses: what it sent since the daemon asked is not sent again.
             let same = |id: &esp::SaId| tunnels.spi(Direction::Encrypt, *id) == Some(parameters.spi);
             let ended = self.retired.iter().map(|(_, id)| *id).filter(same);
-            let last = ended.filter_map(|id| tunnels.last_number(Direction::Encrypt, id)).max();
+            let gone = self.last_numbers.get(&parameters.spi).map(|(_, last)| *last);
+            let last = ended.filter_map(|id| tunnels.last_number(Direction::Encrypt, id)).chain(gone).max();
             parameters.last = parameters.last.max(last.unwrap_or(0));
         }
         let added = match direction {
@@ -174,10 +181,15 @@ impl Keys {
         self.retired.retain(|(since, id)| {
             let is_over = now.saturating_sub(*since) >= RETIRED_FOR;
             if is_over {
+                let last = (tunnels.spi(Direction::Encrypt, *id), tunnels.last_number(Direction::Encrypt, *id));
+                if let (Some(spi), Some(last)) = last {
+                    self.last_numbers.insert(spi, (now, last));
+                }
                 tunnels.remove_outbound(*id);
             }
             !is_over
         });
+        self.last_numbers.retain(|_, (since, _)| now.saturating_sub(*since) < NUMBERS_KEPT);
     }
 
     /// Tells the table what went through an association since it was last told.
@@ -228,8 +240,10 @@ impl Keys {
                 .any(|(way, new)| *way == direction && new.selector == old.selector && new.priority == old.priority)
         };
         // A daemon that answers a rekey installs the new association at once, and names it in the policy when the other end has it, too.
-        if let (Some(tunnel), Some(spi)) = (tunnel_of(&made), spi_of(policy)) {
-            tunnels.lead_outbound(tunnel, Some(spi));
+        if policy.direction == xfrm::Direction::Out {
+            let (old, new) = (tunnel_of(&before), tunnel_of(&made));
+            old.into_iter().filter(|_| old != new).for_each(|old| tunnels.lead_outbound(old, None));
+            new.into_iter().for_each(|new| tunnels.lead_outbound(new, spi_of(policy)));
         }
         for (direction, old) in before.iter().filter(|(direction, old)| !stays(*direction, old)) {
             tunnels.remove_policy(*direction, &old.selector, old.priority);
@@ -272,8 +286,8 @@ impl Keys {
         for (direction, policy) in &made {
             tunnels.remove_policy(*direction, &policy.selector, policy.priority);
         }
-        if let (Some(tunnel), Some(_)) = (tunnel_of(&made), spi_of(policy)) {
-            tunnels.lead_outbound(tunnel, None);
+        if policy.direction == xfrm::Direction::Out {
+            tunnel_of(&made).into_iter().for_each(|tunnel| tunnels.lead_outbound(tunnel, None));
         }
     }
 
@@ -291,8 +305,9 @@ impl Keys {
                         && policy.action == esp::Action::Protect(tunnel)
                         && policy.selector.matches(&flow)
                 };
-                let policy = self.policies.iter().find(|(_, made)| made.iter().any(asks));
-                if let Some((key, _)) = policy {
+                let policies =
+                    self.policies.iter().filter_map(|(key, made)| Some((made.iter().find(|made| asks(made))?, key)));
+                if let Some((_, key)) = policies.min_by_key(|((_, policy), _)| policy.priority) {
                     self.table.acquire(key, selector_of(&flow));
                 }
             }
@@ -404,8 +419,13 @@ impl Kernel for Keys {
         self.policies = kept;
         let gone: Vec<(PolicyKey, Vec<(Direction, esp::Policy)>)> = gone;
         let mut tunnels = lock(&self.tunnels);
-        for (direction, policy) in gone.into_iter().flat_map(|(_, made)| made) {
-            tunnels.remove_policy(direction, &policy.selector, policy.priority);
+        for (key, made) in gone {
+            if key.direction == xfrm::Direction::Out {
+                tunnel_of(&made).into_iter().for_each(|tunnel| tunnels.lead_outbound(tunnel, None));
+            }
+            for (direction, policy) in made {
+                tunnels.remove_policy(direction, &policy.selector, policy.priority);
+            }
         }
     }
 
@@ -516,8 +536,7 @@ fn transform(algorithms: &Algorithms) -> Result<(esp::Transform, esp::Keys), Ref
 
 /// The SPI of the association that a policy has packets leave by, if it says one.
 fn spi_of(policy: &xfrm::Policy) -> Option<u32> {
-    let template = policy.templates.first().filter(|_| policy.direction == xfrm::Direction::Out)?;
-    (template.spi != 0).then_some(template.spi)
+    policy.templates.first().map(|template| template.spi).filter(|spi| *spi != 0)
 }
 
 /// The tunnel that packets leave by, of what was made of a policy.

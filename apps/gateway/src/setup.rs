@@ -4,10 +4,7 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use ciphermill_contract::Direction;
-use ciphermill_esp::{
-    Action, AddError, Encapsulation, Lifetime, Lifetimes, Parameters, Policy, Prefix, SaId, Selector, Sequence, Tunnels,
-};
-
+use ciphermill_esp::{Action, AddError, Parameters, Policy, Prefix, SaId, Selector, Tunnels};
 use sha2::{Digest, Sha256};
 
 use crate::configuration::{Configuration, KeySource, Passing, Rule, TUNNEL_PRIORITY, Tunnel, Way};
@@ -92,7 +89,7 @@ impl InForce {
                 continue;
             };
             let named = |error| SetupError::Tunnel(tunnel.name.clone(), error);
-            let parameters = parameters(tunnel, number);
+            let parameters = tunnel.parameters(number);
             parameters[0].check(Direction::Encrypt).map_err(named)?;
             parameters[1].check(Direction::Decrypt).map_err(named)?;
             let hashes = [hash(&[&keys.out.key, &keys.out.salt]), hash(&[&keys.into.key, &keys.into.salt])];
@@ -158,30 +155,6 @@ fn hash(parts: &[&[u8]]) -> Hash {
     let mut hash = Sha256::new();
     parts.iter().for_each(|part| hash.update(part));
     hash.finalize().into()
-}
-
-/// What leaves and what comes, of the tunnel with this number.
-pub(crate) fn parameters(tunnel: &Tunnel, number: u32) -> [Parameters; 2] {
-    let hard = Lifetime {
-        bytes: tunnel.lifetime_bytes,
-        packets: tunnel.lifetime_packets,
-        after: tunnel.lifetime_s.map(Duration::from_secs),
-    };
-    let one = |spi, source, destination, ports: Option<[u16; 2]>| Parameters {
-        encapsulation: ports.map(|[source_port, destination_port]| Encapsulation { source_port, destination_port }),
-        tunnel: number,
-        sequence: if tunnel.extended_sequence { Sequence::Extended } else { Sequence::Short },
-        replay_window: tunnel.replay_window,
-        lifetimes: Lifetimes { soft: Lifetime::default(), hard },
-        path_mtu: tunnel.path_mtu,
-        pad_to: tunnel.pad_to,
-        ..Parameters::new(spi, tunnel.transform, source, destination)
-    };
-    let back = tunnel.udp.map(|[local, remote]| [remote, local]);
-    [
-        one(tunnel.spi_out, tunnel.local, tunnel.remote, tunnel.udp),
-        one(tunnel.spi_in, tunnel.remote, tunnel.local, back),
-    ]
 }
 
 fn add_policies(tunnel: &Tunnel, number: u32, policies: &mut Vec<(Direction, Policy)>) {

@@ -43,7 +43,7 @@ pub(super) struct Client {
     control: Option<Control>,
     pending: VecDeque<Datagram>,
     listing: Option<Listing>,
-    /// Whether the last event was lost.
+    /// Whether events were lost since all was read.
     loses: bool,
     over: bool,
 }
@@ -114,13 +114,13 @@ impl Client {
     pub(super) fn tell(&mut self, datagram: Datagram) {
         // Much may have come at once that its socket has room for.
         while self.pending.len() >= self.pending_max && self.send_first() {}
-        let has_room = self.pending.len() < self.pending_max;
-        if has_room {
+        if self.pending.len() < self.pending_max {
+            // Said once, until it has read all that waited.
+            self.loses &= !self.pending.is_empty();
             self.pending.push_back(datagram);
-        } else if !self.loses {
+        } else if !std::mem::replace(&mut self.loses, true) {
             warn!("process {} does not read what it is told, and loses events", self.process);
         }
-        self.loses = !has_room;
     }
 
     /// Begins a listing, or says that there is one already.
