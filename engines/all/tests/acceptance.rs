@@ -18,6 +18,7 @@ fn engines_agree_on_what_they_accept() {
     // Every vector, and every key that was tampered with, takes minutes.
     let all = std::env::var_os("CONFORMANCE_ALL").is_some();
     let (cases, mutations_max) = if all { (usize::MAX, 200) } else { (200, 40) };
-    let options = Options { symmetric_cases_max: cases, public_cases_max: cases, mutations_max, only, ..Options::default() };
+    let options =
+        Options { symmetric_cases_max: cases, public_cases_max: cases, mutations_max, only, ..Options::default() };
     acceptance(&engines, &options).assert_clean();
 }
