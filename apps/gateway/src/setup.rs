@@ -59,6 +59,7 @@ type Hash = [u8; 32];
 pub(crate) struct Wanted {
     tunnels: Vec<WantedTunnel>,
     policies: Vec<(Direction, Policy)>,
+    nonces: HashMap<String, (KeySource, [u8; NONCE_LEN])>,
     /// Names of tunnels that have no keys yet.
     pub(crate) waiting: Vec<String>,
 }
@@ -74,7 +75,8 @@ struct WantedTunnel {
 impl InForce {
     /// Reads the keys of a file and looks at all of it, while packets go on and before anything of them is changed.
     pub(crate) fn prepare(&mut self, configuration: &Configuration, allows_static: bool) -> Result<Wanted, SetupError> {
-        let mut wanted = Wanted { tunnels: Vec::new(), policies: Vec::new(), waiting: Vec::new() };
+        let mut wanted =
+            Wanted { tunnels: Vec::new(), policies: Vec::new(), nonces: HashMap::new(), waiting: Vec::new() };
         for tunnel in &configuration.tunnel {
             let free = self.numbers.len() as u32;
             let number = *self.numbers.entry(tunnel.name.clone()).or_insert(free);
@@ -83,7 +85,7 @@ impl InForce {
                 Some((keys, nonce)) if *keys == tunnel.keys => *nonce,
                 _ => derive::fresh_nonce(tunnel)?,
             };
-            self.nonces.insert(tunnel.name.clone(), (tunnel.keys.clone(), nonce));
+            wanted.nonces.insert(tunnel.name.clone(), (tunnel.keys.clone(), nonce));
             let Some(keys) = derive::keys(tunnel, &nonce, allows_static)? else {
                 wanted.waiting.push(tunnel.name.clone());
                 continue;
@@ -107,6 +109,7 @@ impl InForce {
     /// More policies than there may be, and then nothing is changed. A tunnel whose keys the mill does not take, when all others are in force.
     pub(crate) fn apply(&mut self, wanted: Wanted, tunnels: &mut Tunnels, now: Duration) -> Result<(), SetupError> {
         tunnels.set_policies(wanted.policies).map_err(SetupError::Policies)?;
+        self.nonces.extend(wanted.nonces);
         let prints: HashMap<&str, Hash> = wanted.tunnels.iter().map(|one| (one.name.as_str(), one.print)).collect();
         let gone = self.associations.extract_if(|name, one| prints.get(name.as_str()) != Some(&one.print));
         for (_, gone) in gone {
@@ -188,4 +191,53 @@ fn add_rule(rule: &Rule, policies: &mut Vec<(Direction, Policy)>) -> Result<(), 
 
 fn pairs<'p>(one: &'p [Prefix], other: &'p [Prefix]) -> impl Iterator<Item = (Prefix, Prefix)> + 'p {
     one.iter().flat_map(move |one| other.iter().map(move |other| (*one, *other)))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::PermissionsExt;
+    use std::path::Path;
+    use std::sync::Arc;
+
+    use ciphermill::{Mill, SelfTest};
+    use ciphermill_contract::Engine;
+    use ciphermill_reference::Reference;
+
+    use super::*;
+
+    #[test]
+    fn a_file_that_cannot_be_had_leaves_start_values_as_they_are() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let at = |name: &str| folder.path().join(name);
+        fs::write(at("secret"), "5a".repeat(32)).expect("written");
+        fs::set_permissions(at("secret"), fs::Permissions::from_mode(0o600)).expect("set");
+        let tunnel = |name: &str, spi: u32, keys: String| {
+            format!(
+                "[[tunnel]]\nname = \"{name}\"\ntransform = \"aes-128-gcm\"\nlocal = \"192.0.2.1\"\nremote = \"192.0.2.2\"\n\
+                 local_networks = [\"10.1.0.0/24\"]\nremote_networks = [\"10.2.0.0/24\"]\nspi_out = {spi}\nspi_in = {spi}\nkeys = {keys}\n"
+            )
+        };
+        let derived = |nonce: &str| {
+            let path = |name: &str| at(name).display().to_string();
+            let (secret, own, peer) = (path("secret"), path(nonce), path("peer"));
+            format!("{{ secret_file = \"{secret}\", nonce_file = \"{own}\", peer_nonce_file = \"{peer}\" }}")
+        };
+        let parse = |tunnels: String| {
+            let text = format!("inside = {{ interface = \"i\" }}\noutside = {{ interface = \"o\" }}\n{tunnels}");
+            Configuration::parse(&text, Path::new("gateway.toml")).expect("good")
+        };
+        let engine = Arc::new(Reference::new()) as Arc<dyn Engine>;
+        let mill = Mill::builder().engines([engine]).self_test(SelfTest::Never).open().expect("opens");
+        let (mut in_force, mut tunnels) = (InForce::default(), Tunnels::new(&mill));
+        let good = parse(tunnel("one", 1000, derived("first")));
+        let wanted = in_force.prepare(&good, false).expect("read");
+        in_force.apply(wanted, &mut tunnels, Duration::ZERO).expect("in force");
+        let told = fs::read_to_string(at("first")).expect("written");
+        let missing = format!("{{ static_file = \"{}\" }}", at("nowhere").display());
+        let bad = parse(tunnel("one", 1000, derived("second")) + &tunnel("two", 1001, missing));
+        assert!(in_force.prepare(&bad, true).is_err());
+        in_force.prepare(&good, false).expect("read");
+        assert_eq!(fs::read_to_string(at("first")).expect("there"), told, "the other end has this one");
+    }
 }
