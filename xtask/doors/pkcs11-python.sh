@@ -13,9 +13,9 @@ version=$(sed -n 's/^python-pkcs11==//p' "$list")
 environment "$list" "$work/environment"
 if [ ! -e "$work/tests-$version" ]; then
     rm -rf "$work"/python_pkcs11-* "$work"/tests*
-    pip=("$work/environment/bin/pip" -q --disable-pip-version-check)
-    "${pip[@]}" download --no-deps --no-build-isolation --no-binary :all: --no-cache-dir -d "$work" "python-pkcs11==$version" 2>>"$scratch/pip.log" ||
-        "${pip[@]}" download --no-deps --no-binary :all: --no-cache-dir -d "$work" "python-pkcs11==$version" || lacks "python-pkcs11's source package"
+    # Its source alone: with `:all:` pip would compile what builds packages, too, for minutes.
+    "$work/environment/bin/pip" -q --disable-pip-version-check download --no-deps --no-binary python-pkcs11 --no-cache-dir -d "$work" "python-pkcs11==$version" ||
+        lacks "python-pkcs11's source package"
     # The tests alone: beside its source the package would be taken from there, where it is not built.
     tar -xzf "$work"/python_pkcs11-*.tar.gz -C "$work" --strip-components 1 --wildcards '*/tests'
     touch "$work/tests-$version"
