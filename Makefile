@@ -41,7 +41,7 @@ lab: setup-lab ## build the lab, which measures beside OpenSSL and other librari
 grid: lab ## every size and every batch of every suite beside the fastest peer: grid.html and grid.json
 	target/release/ciphermill lab grid --core $$(($$(nproc) - 1)) --html grid.html --json grid.json
 
-test: setup-tests lint unit python spark doc ## formatting, floors, tidiness, clippy, all tests, the documentation
+test: setup-tests lint unit python doc ## formatting, floors, tidiness, clippy, all tests, the documentation
 	$(call heading,everything passed)
 
 lint: ## formatting, floors, tidiness, clippy

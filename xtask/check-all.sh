@@ -45,6 +45,7 @@ miri() {
 }
 
 step test make test
+step spark xtask/python.sh spark
 # With the features of the whole workspace, as `make test` built everything.
 step faults env FAULTS=all FAULT_SCHEDULES=10000 cargo test --locked --workspace --test faults
 # More vectors and keys that were tampered with, where `make test` takes a sample.
