@@ -137,7 +137,7 @@ emulated: ## the kernels that this processor cannot run, on emulated ones that c
 	@./xtask/emulated-tests.sh
 
 faults: ## every command that writes files, with each of its system calls failing in turn; `make test` tries a sample
-	FAULTS=all cargo test --locked --workspace --test faults
+	FAULTS=all ./xtask/built-test.sh faults
 
 fuzz: ## fuzz everything that reads what comes from outside, TIME seconds a target (60); wants a nightly compiler
 	./fuzz/run.sh $(or $(TIME),60)

@@ -46,10 +46,10 @@ miri() {
 
 step test make test
 step spark xtask/python.sh spark
-# With the features of the whole workspace, as `make test` built everything.
-step faults env FAULTS=all FAULT_SCHEDULES=10000 cargo test --locked --workspace --test faults
+step faults env FAULTS=all FAULT_SCHEDULES=10000 xtask/built-test.sh faults
 # More vectors and keys that were tampered with, where `make test` takes a sample.
-step conformance env CONFORMANCE_ALL=1 cargo test --locked --workspace --test conformance --test acceptance
+step conformance env CONFORMANCE_ALL=1 xtask/built-test.sh conformance
+step acceptance env CONFORMANCE_ALL=1 xtask/built-test.sh acceptance
 # Every suite through the service, and clients that are killed ten thousand times.
 step service env CONFORMANCE_ONLY= FAULT_SCHEDULES=10000 CIPHERMILL_SERVICE_KILLS=10000 CIPHERMILL_SERVICE_SECONDS=180 CIPHERMILL_SERVICE_CASES=100000 CIPHERMILL_SERVICE_LIVES=400 \
     cargo test --locked -p ciphermill-service

@@ -11,7 +11,7 @@ if [ "${PROFILE:-release}" = release ]; then
     cargo build --release --locked -p ciphermill-cli --no-default-features
 fi
 if [ "${1:-}" = all ] && [ -z "${ONLY:-}" ]; then
-    cargo test --locked --workspace --test namespaces -- --ignored
+    cargo test --locked -p ciphermill-packets --test namespaces -- --ignored
 fi
 missing=
 [ -z "${ONLY:-}" ] || programs=("$ONLY")
