@@ -71,6 +71,7 @@ python: ## the tests of the Python package, with pyarrow, polars, pandas and Duc
 	@./xtask/python.sh test; status=$$?; [ $$status -eq 77 ] || exit $$status
 
 spark: ## the Python package in Spark's workers, and whether keys leak there, with PySpark of PyPI
+	@./xtask/setup.sh spark
 	$(call heading,Spark)
 	@./xtask/python.sh spark; status=$$?; [ $$status -eq 77 ] || exit $$status
 
@@ -151,6 +152,7 @@ table-rates: ## protect and unprotect of 2.4 million customers, timed against py
 	@./xtask/real-tables.sh rates
 
 check-all: setup-tests ## everything above, sanitizers, all faults, fuzzing; says what this machine could not run
+	@./xtask/setup.sh spark
 	@./xtask/check-all.sh
 
 nvrtc_version = 12.9.86

@@ -6,10 +6,10 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 name=$1
 shift
 targets=$(cargo test --locked --workspace --no-run --message-format json-render-diagnostics |
-    sed -n 's/^.*"manifest_path":"\([^"]*\)\/Cargo\.toml".*"kind":\["test"\].*"name":"'"$name"'".*"executable":"\([^"]*\)".*$/\1 \2/p')
+    sed -n 's/^.*"manifest_path":"\([^"]*\)\/Cargo\.toml".*"kind":\["test"\].*"name":"'"$name"'".*"executable":"\([^"]*\)".*$/\1\t\2/p')
 [ -n "$targets" ] || { echo "no test target is called $name" >&2; exit 1; }
 failed=
-while read -r package target; do
+while IFS=$'\t' read -r package target; do
     echo "== ${package#"$PWD"/}: $name"
     (cd "$package" && CARGO_MANIFEST_DIR=$package "$target" "$@" </dev/null) || failed="$failed ${package#"$PWD"/}"
 done <<<"$targets"

@@ -4,7 +4,7 @@
 # Each need is tried, not looked up by package name, so that a library built by hand counts as well and a machine that
 # has everything needs neither apt nor root. Called by the Makefile before anything is built; with the argument `lab` it
 # also gets the libraries that the lab measures beside ours, with `tests` moreover what only some tests need, with
-# `real-tables` a Java runtime instead, where that can be had, with `doors` the servers and clients that the provider for
+# `real-tables` or `spark` a Java runtime instead, where that can be had, with `doors` the servers and clients that the provider for
 # OpenSSL and the PKCS#11 module are tried with, with `gateway` those of the ESP gateway.
 set -eu
 
@@ -220,11 +220,11 @@ if [ "$asked" = tests ]; then
     has_pocl || optional PoCL "the GPU engine's kernels will not be tested" pocl-opencl-icd ocl-icd-libopencl1
 fi
 
-if [ "$asked" = tests ]; then
+if [ "$asked" = tests ] || [ "$asked" = spark ]; then
     has_venv || optional "Python with its venv" "the Python package will not be tested" python3-venv
 fi
 
-if [ "$asked" = real-tables ] || [ "$asked" = tests ]; then
+if [ "$asked" = real-tables ] || [ "$asked" = spark ]; then
     command -v java >/dev/null 2>&1 || optional "Java runtime" "nothing will be tested with Spark" default-jre-headless
 fi
 
