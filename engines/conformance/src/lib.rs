@@ -54,10 +54,22 @@ impl Default for Options {
     fn default() -> Options {
         Options {
             seed: 0x5eed,
-            symmetric_cases_max: 2000,
-            public_cases_max: 120,
+            symmetric_cases_max: 400,
+            public_cases_max: 40,
             mutations_max: 200,
             only: String::new(),
+        }
+    }
+}
+
+impl Options {
+    /// What the environment asks for: with `CONFORMANCE_ALL` five times as many vectors of symmetric suites and three times as many of
+    /// public-key ones; `CONFORMANCE_ONLY` names the one suite or family that is checked, for who looks for a fault.
+    pub fn from_environment() -> Options {
+        let sample = Options { only: std::env::var("CONFORMANCE_ONLY").unwrap_or_default(), ..Options::default() };
+        match std::env::var_os("CONFORMANCE_ALL") {
+            None => sample,
+            Some(_) => Options { symmetric_cases_max: 2000, public_cases_max: 120, ..sample },
         }
     }
 }

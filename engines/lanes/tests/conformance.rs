@@ -3,7 +3,7 @@
 //!
 //! `CONFORMANCE_ONLY` names suites or families, with commas between them, and `CONFORMANCE_KERNEL` kernels (`aes=vaes256`), which have
 //! to run then: for who looks for a fault, and where a processor is emulated. With `CONFORMANCE_ALL` every kernel has as many vectors as the
-//! one that this processor uses.
+//! one that this processor uses, and that one more than otherwise.
 #![allow(clippy::expect_used, reason = "helpers of tests may stop at once, as tests do")]
 
 use std::collections::BTreeSet;
@@ -71,7 +71,7 @@ fn every_kernel_keeps_the_contract() {
         // The first of a family is what this processor uses; the others have a tenth of the vectors each.
         let takes_all = families.insert(kernel.family) || std::env::var_os("CONFORMANCE_ALL").is_some();
         let options = match takes_all {
-            true => Options::default(),
+            true => Options::from_environment(),
             false => Options { symmetric_cases_max: 200, public_cases_max: 24, ..Options::default() },
         };
         let next = std::sync::atomic::AtomicUsize::new(0);

@@ -10,10 +10,7 @@ const BATCHES: usize = 600;
 #[test]
 fn keeps_the_contract() {
     let engine = Library::new().expect("AWS-LC initialises");
-    // One suite or family by name, when looking for a fault.
-    let only = std::env::var("CONFORMANCE_ONLY").unwrap_or_default();
-    let options = Options { only, ..Options::default() };
-    check_engine(&engine, Some(&Reference::new()), &options).assert_clean();
+    check_engine(&engine, Some(&Reference::new()), &Options::from_environment()).assert_clean();
 }
 
 #[test]
