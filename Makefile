@@ -55,8 +55,6 @@ lint: ## formatting, floors, tidiness, clippy
 	for folder in fuzz tools/sboxes; do cargo metadata --locked --format-version 1 --manifest-path $$folder/Cargo.toml >/dev/null || exit 1; done
 	$(call heading,clippy)
 	cargo clippy --workspace --all-targets --locked -- -D warnings
-	$(call heading,aarch64)
-	RUSTFLAGS='-D warnings' ./xtask/aarch64.sh check
 
 unit: ## unit, property, vector and end-to-end tests; the model checks of concurrent code
 	$(call heading,tests)

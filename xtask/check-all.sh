@@ -61,11 +61,13 @@ done
 step ctgrind ctgrind
 step miri miri
 step emulated xtask/emulated-tests.sh
+step doors make doors
 step gateway make gateway GATEWAY=all
 step timing make timing
 step real-tables xtask/real-tables.sh
 step machete make machete
 step deny deny
+step aarch64-check env RUSTFLAGS='-D warnings' xtask/aarch64.sh check
 step aarch64 xtask/aarch64.sh test
 step sboxes cargo test --locked --manifest-path tools/sboxes/Cargo.toml
 step gpu-kernels gpu_kernels

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Unmodified programs of Debian with the provider and without, on loopback: each does its work, and what comes of it is compared.
 # The programs of PKCS#11 do it with our module and with SoftHSM.
-# With the argument `all` OpenSSL's own tests besides, and measurements, which want two quiet cores. `ONLY=nginx` runs a part;
-# `PROFILE=dev` takes what `make test` has built.
+# With the argument `all` OpenSSL's own tests besides, and measurements, which want two quiet cores. `ONLY=nginx` runs a part,
+# `WAYS=ciphermill MODULES=ciphermill` leaves out what is compared with; `PROFILE=dev` takes what `make test` has built.
 # Exit 77 says that all that ran was right, and that programs are missing here.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
