@@ -5,7 +5,7 @@
 # Exit 77 says that all that ran was right, and that something is missing here.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
-programs=(scapy strongswan-keys 'live lab mtu ipv6 hostile files')
+programs=(scapy strongswan-keys 'live lab mtu path ipv6 hostile files')
 [ "${1:-}" != all ] || programs+=(libreswan-keys 'live ike libipsec')
 if [ "${PROFILE:-release}" = release ]; then
     cargo build --release --locked -p ciphermill-cli --no-default-features

@@ -2,7 +2,7 @@
 # The gateway among real programs, in network namespaces: hosts that ping and send streams through two gateways, strongSwan's daemon
 # as the one who makes keys, strongSwan's own ESP as the other end, packets that nobody wants, and captures instead of interfaces.
 #
-# Usage: live.sh [STEP]...     lab, mtu, ipv6, ike, libipsec, hostile, files; all of them without a name
+# Usage: live.sh [STEP]...     lab, mtu, path, ipv6, ike, libipsec, hostile, files; all of them without a name
 #
 # CIPHERMILL names the program; without it, the checkout's is built. MEGABYTES is the length of the streams (100). Wants root, but
 # for `files`. What it prints of speed is a remark: hosts, gateways and measurement share the machine's cores.
@@ -14,10 +14,10 @@ here=$PWD/xtask/gateway
 python=${PYTHON:-python3}
 megabytes=${MEGABYTES:-100}
 LIMIT_SECONDS=${LIMIT_SECONDS:-$((60 + megabytes / 5))}
-steps=(lab mtu ipv6 ike libipsec hostile files)
+steps=(lab mtu path ipv6 ike libipsec hostile files)
 [ $# = 0 ] || steps=("$@")
 for step in "${steps[@]}"; do
-    case $step in lab | mtu | ipv6 | ike | libipsec | hostile | files) ;; *) echo "$program: there is no step $step" >&2 && exit 2 ;; esac
+    case $step in lab | mtu | path | ipv6 | ike | libipsec | hostile | files) ;; *) echo "$program: there is no step $step" >&2 && exit 2 ;; esac
 done
 
 [ "$(id -u)" = 0 ] || lacks 'root, who makes network namespaces'
@@ -46,7 +46,7 @@ lab=live$$
 clean_up() {
     finish
     set +e
-    for side in left west east right; do ip netns del "ciphermill-$lab-$side" 2>/dev/null || true; done
+    for side in left west east right path; do ip netns del "ciphermill-$lab-$side" 2>/dev/null || true; done
 }
 trap clean_up EXIT
 
@@ -283,6 +283,50 @@ step_mtu() {
     within left ip route flush cache
     streams
     ok 'packets that are too long'
+    stop_gateways
+    lab_down
+}
+
+# A router between the gateways, whose way to the east carries less than the interfaces.
+add_router() {
+    local side address
+    ip netns add "ciphermill-$lab-path"
+    within path sysctl -qw net.ipv4.ip_forward=1
+    within west ip link del out
+    for side in west east; do
+        address=$(outside_of "$side")
+        ip link add "$side" netns "ciphermill-$lab-path" type veth peer name out netns "ciphermill-$lab-$side"
+        within path ip address add 203.0.113.1/32 dev "$side"
+        within path ip link set "$side" up
+        within path ip route add "$address" dev "$side"
+        within "$side" ip address add "$address/32" dev out
+        within "$side" ip link set out up
+        within "$side" ip route add 203.0.113.1 dev out
+    done
+    within path ip route replace "$(outside_of east)" dev east mtu lock 1300
+    within west ip route add "$(outside_of east)" via 203.0.113.1
+    within east ip route add "$(outside_of west)" via 203.0.113.1
+}
+
+outside_of() { # SIDE
+    sed -n 's/^local = "\(.*\)"/\1/p' "$scratch/lab/$1.toml" | head -n 1
+}
+
+step_path() {
+    way=path
+    local told
+    lab_up aes-128-gcm
+    lengthen
+    add_router
+    start_gateways
+    warm left 10.77.2.2
+    told=$(within left ping -c 4 -i 0.3 -W 1 -M 'do' -s 1300 10.77.2.2 2>&1 || true)
+    expect "the gateway hears of the path, and the sender of what is left: $told" grep -qE 'From 10\.77\.1\.1 .*(mtu|MTU) = ?12[0-9][0-9]' <<<"$told"
+    expect 'one error was heard' [ "$(metric west 'icmp_heard_total{way="in"}')" = 1 ]
+    all_return left 10.77.2.2 20 0.02 -M dont -s 1300
+    within left ip route flush cache
+    streams
+    ok 'a router whose way on carries less'
     stop_gateways
     lab_down
 }

@@ -19,6 +19,7 @@ pub fn prometheus(status: &Status) -> String {
     family(&mut text, "fragments_total", "Fragments that were made.", &ways, |counters| counters.fragments);
     family(&mut text, "icmp_sent_total", "ICMP errors that were sent.", &ways, |counters| counters.icmp_sent);
     family(&mut text, "icmp_withheld_total", "ICMP errors that were not.", &ways, |counters| counters.icmp_withheld);
+    family(&mut text, "icmp_heard_total", "ICMP errors about the path.", &ways, |counters| counters.icmp_heard);
     family(&mut text, "not_esp_total", "IKE messages and keep-alives.", &ways, |counters| counters.not_esp);
     head(&mut text, "dropped_total", "counter", "Packets that were dropped, by the reason.");
     for (way, counters) in ways {

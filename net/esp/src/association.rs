@@ -136,7 +136,7 @@ impl Parameters {
             return Err(AddError::Spi(self.spi));
         }
         match direction {
-            Direction::Encrypt => self.inner_max(self.outer()?.len()).map(drop),
+            Direction::Encrypt => self.inner_max(self.outer()?.len(), None).map(drop),
             Direction::Decrypt => self.window().map(drop),
         }
     }
@@ -146,11 +146,12 @@ impl Parameters {
         OuterHeader::new(self.source, self.destination, self.encapsulation, self.copying).ok_or(AddError::Families)
     }
 
-    /// Bytes of the longest inner packet that the path carries, in an outer header of so many.
-    pub(crate) fn inner_max(&self, outer_len: usize) -> Result<u16, AddError> {
-        let room = usize::from(self.path_mtu).min(PACKET_LEN_MAX).saturating_sub(outer_len);
-        let inner_max = self.transform.payload_max(room).filter(|_| self.path_mtu >= path_mtu_min(self.source));
-        inner_max.map(|len| len as u16).ok_or(AddError::Mtu(self.path_mtu))
+    /// Bytes of the longest inner packet that the path carries, in an outer header of so many, where it was heard to carry less than configured.
+    pub(crate) fn inner_max(&self, outer_len: usize, heard: Option<u16>) -> Result<u16, AddError> {
+        let path_mtu = heard.unwrap_or(u16::MAX).min(self.path_mtu);
+        let room = usize::from(path_mtu).min(PACKET_LEN_MAX).saturating_sub(outer_len);
+        let inner_max = self.transform.payload_max(room).filter(|_| path_mtu >= path_mtu_min(self.source));
+        inner_max.map(|len| len as u16).ok_or(AddError::Mtu(path_mtu))
     }
 
     pub(crate) fn window(&self) -> Result<ReplayWindow, AddError> {

@@ -85,6 +85,8 @@ pub struct Counters {
     pub icmp_sent: u64,
     /// ICMP errors that were not sent: too many, or no address to send from.
     pub icmp_withheld: u64,
+    /// ICMP errors of routers about packets of an association, which now sends shorter ones (RFC 4301, 8.2.1).
+    pub icmp_heard: u64,
     /// NAT keep-alives and IKE messages, which are none of ours (RFC 3948, 2.2 and 2.3).
     pub not_esp: u64,
     /// Events that nobody fetched in time.
@@ -119,6 +121,7 @@ impl AddAssign<&Counters> for Counters {
             fragments,
             icmp_sent,
             icmp_withheld,
+            icmp_heard,
             not_esp,
             events_lost,
             dropped,
@@ -132,6 +135,7 @@ impl AddAssign<&Counters> for Counters {
             (fragments, other.fragments),
             (icmp_sent, other.icmp_sent),
             (icmp_withheld, other.icmp_withheld),
+            (icmp_heard, other.icmp_heard),
             (not_esp, other.not_esp),
             (events_lost, other.events_lost),
         ];

@@ -12,6 +12,7 @@ use crate::ip::{self, Header, protocol};
 use crate::limits::{ESP_LEN, IPV4_LEN, IPV6_LEN, UDP_LEN};
 use crate::outbound::{LOOKED_UP_FROM, PADDING, STRIDE, head_of, nonce_of};
 use crate::outer::decapsulated;
+use crate::path::TooBig;
 use crate::policy::{Action, Policies};
 use crate::replay::Verdict;
 use crate::tunnels::{Event, Tunnels, goes_on, tell};
@@ -79,6 +80,11 @@ impl Tunnels {
                 return Ok(Place::DROPPED);
             }
             Came::Clear => {
+                let is_icmp = matches!(header.flow.protocol(), protocol::ICMP | protocol::ICMP_V6);
+                if is_icmp && self.hears_of_path(data, &header, burst.now) {
+                    self.received.icmp_heard += 1;
+                    return Ok(Place::DROPPED);
+                }
                 if self.inbound_policies.find(&header.flow).action() != Some(Action::Bypass) {
                     return Err(Drop::Policy);
                 }
@@ -129,6 +135,28 @@ impl Tunnels {
             }
             _ => Ok(Came::Clear),
         }
+    }
+
+    /// Listens to a packet that is no ESP: whether it is a router's word about a packet that an association has just sent. Whoever has not seen
+    /// that packet would have to guess its SPI and its number. What goes the same way is shorter from then on.
+    #[cold]
+    fn hears_of_path(&mut self, packet: &[u8], header: &Header, now: Duration) -> bool {
+        let Some(said) = TooBig::of(packet, header) else { return false };
+        // Each is looked for among all associations.
+        if !self.listening.allows(now) {
+            return false;
+        }
+        self.listening.take();
+        let is_meant = self.outbound.iter().any(|(_, one)| {
+            let parameters = &one.common.parameters;
+            one.common.spi == said.spi
+                && (parameters.source, parameters.destination) == (said.source, said.destination)
+                && said.is_recent(one.last)
+        });
+        if is_meant && self.paths.path_mtu(said.destination).is_none_or(|known| said.path_mtu < known) {
+            self.set_path_mtu(said.destination, said.path_mtu, now);
+        }
+        is_meant
     }
 
     /// Accepts packets in the order in which they came, and says which leave.

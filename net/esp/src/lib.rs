@@ -23,6 +23,7 @@ mod ip;
 mod limits;
 mod outbound;
 mod outer;
+mod path;
 mod policy;
 mod replay;
 mod slots;

@@ -9,13 +9,16 @@ use ciphermill::{KeyPolicy, Mill};
 use ciphermill_contract::{Direction, Directions, KeyId, KeyMaterial};
 use zeroize::Zeroizing;
 
-use crate::association::{Common, Inbound, Keys, Life, Meter, Outbound, Parameters, Sequence, Shape, Usage};
+use crate::association::{
+    Common, Inbound, Keys, Life, Meter, Outbound, Parameters, Sequence, Shape, Usage, path_mtu_min,
+};
 use crate::columns::GroupKind;
 use crate::counters::{Counters, Drop};
 use crate::error::AddError;
 use crate::icmp::Limiter;
 use crate::ip::Flow;
 use crate::limits::{ASK_AGAIN, ASSOCIATIONS_MAX, EVENTS_MAX};
+use crate::path::Paths;
 use crate::policy::{Policies, Policy, Selector};
 use crate::slots::{Numbered, SaId, Slots};
 use crate::table::Table;
@@ -68,6 +71,9 @@ pub struct Tunnels {
     /// Whom ICMP errors come from.
     pub(crate) own: Vec<IpAddr>,
     pub(crate) limiter: Limiter,
+    /// Of what routers say of paths.
+    pub(crate) listening: Limiter,
+    pub(crate) paths: Paths,
     pub(crate) udp_ports: Vec<u16>,
 }
 
@@ -91,6 +97,8 @@ impl Tunnels {
             asked: HashMap::new(),
             own: Vec::new(),
             limiter: Limiter::new(),
+            listening: Limiter::new(),
+            paths: Paths::default(),
             udp_ports: vec![4500],
         }
     }
@@ -112,7 +120,9 @@ impl Tunnels {
     pub fn add_outbound(&mut self, parameters: Parameters, keys: &Keys, now: Duration) -> Result<SaId, AddError> {
         parameters.check(Direction::Encrypt)?;
         let outer = parameters.outer()?;
-        let inner_max = parameters.inner_max(outer.len())?;
+        let configured = parameters.inner_max(outer.len(), None)?;
+        let heard = self.paths.path_mtu(parameters.destination);
+        let inner_max = parameters.inner_max(outer.len(), heard).unwrap_or(configured);
         let (tunnel, last, pad_to) = (parameters.tunnel, parameters.last, parameters.pad_to);
         let last_max = match parameters.sequence {
             Sequence::Short => u64::from(u32::MAX),
@@ -298,20 +308,23 @@ impl Tunnels {
         }
     }
 
-    /// What a path is known to carry from now on, for the outbound associations to an address. Less than every path carries is not believed
-    /// (RFC 8201, 4), and changes nothing.
-    pub fn set_path_mtu(&mut self, destination: IpAddr, path_mtu: u16) {
-        let ids: Vec<SaId> = self.outbound.iter().map(|(id, _)| id).collect();
-        for id in ids {
-            let Some(one) = self.outbound.get_mut(id) else { continue };
-            let parameters = &mut one.common.parameters;
-            if parameters.destination != destination {
-                continue;
-            }
-            let before = core::mem::replace(&mut parameters.path_mtu, path_mtu);
-            match parameters.inner_max(one.shape.outer.len()) {
-                Ok(inner_max) => one.inner_max = inner_max,
-                Err(_) => parameters.path_mtu = before,
+    /// What a path carries for the next ten minutes, if that is less than configured, for the associations to an address that there are and that
+    /// are added. Less than every path carries is not believed (RFC 8201, 4), and changes nothing.
+    pub fn set_path_mtu(&mut self, destination: IpAddr, path_mtu: u16, now: Duration) {
+        if path_mtu >= path_mtu_min(destination) && self.paths.hear(destination, path_mtu, now) {
+            self.fit(destination);
+        }
+    }
+
+    /// Has the associations to an address send what is known of the path.
+    fn fit(&mut self, destination: IpAddr) {
+        let heard = self.paths.path_mtu(destination);
+        let there = self.outbound.iter_mut().map(|(_, one)| one);
+        for one in there.filter(|one| one.common.parameters.destination == destination) {
+            let parameters = &one.common.parameters;
+            // Where a tunnel could carry nothing in so little, it stays as it is.
+            if let Ok(inner_max) = parameters.inner_max(one.shape.outer.len(), heard) {
+                one.inner_max = inner_max;
             }
         }
     }
@@ -377,8 +390,12 @@ impl Tunnels {
         }
     }
 
-    /// Looks for associations whose time has run out, while no packets come: events tell of them.
+    /// Looks for associations whose time has run out, while no packets come: events tell of them. Paths that were said to carry less are tried
+    /// again after a while.
     pub fn tick(&mut self, now: Duration) {
+        for destination in self.paths.forget(now) {
+            self.fit(destination);
+        }
         self.asked.retain(|_, since| now.saturating_sub(*since) < ASK_AGAIN);
         let outbound = self.outbound.iter_mut().map(|(id, one)| (id, one.meter.passes(now)));
         let inbound = self.inbound.iter_mut().map(|(id, one)| (id, one.meter.passes(now)));

@@ -9,6 +9,8 @@ use std::net::IpAddr;
 use crate::ip::{ESP, UDP};
 
 /// Which packets a ring gets. Frames with a VLAN tag, frames to other stations and what this host sends are left out in any case.
+///
+/// With ESP come ICMP errors that say that a packet of it was too long (RFC 1191, RFC 8201); the kernel has these too.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Filter {
     /// IPv4 and IPv6.
@@ -36,11 +38,16 @@ const PACKET_OTHERHOST: u32 = 3;
 /// Where a program reads what the kernel knows of a frame.
 const AD_OFF: u32 = libc::SKF_AD_OFF as u32;
 
+const ICMP: u32 = 1;
 const ICMP_V6: u32 = 58;
+/// Type and code of "fragmentation needed" (RFC 792) and "packet too big" (RFC 4443, section 3.2).
+const TOO_BIG_V4: u32 = 0x0304;
+const TOO_BIG_V6: u32 = 0x0200;
 
 const LOAD_WORD: u32 = libc::BPF_LD | libc::BPF_W | libc::BPF_ABS;
 const LOAD_HALF: u32 = libc::BPF_LD | libc::BPF_H | libc::BPF_ABS;
 const LOAD_BYTE: u32 = libc::BPF_LD | libc::BPF_B | libc::BPF_ABS;
+const LOAD_BYTE_BEHIND: u32 = libc::BPF_LD | libc::BPF_B | libc::BPF_IND;
 const LOAD_HALF_BEHIND: u32 = libc::BPF_LD | libc::BPF_H | libc::BPF_IND;
 const LOAD_WORD_BEHIND: u32 = libc::BPF_LD | libc::BPF_W | libc::BPF_IND;
 const LOAD_HEADER_LEN: u32 = libc::BPF_LDX | libc::BPF_B | libc::BPF_MSH;
@@ -89,6 +96,10 @@ use To::{Accept, Next, Reject};
 
 /// The mark where IPv6 begins; those behind it are of spared addresses.
 const IPV6: usize = 0;
+/// Where a packet is none of neighbour discovery, and none of ICMP of either version.
+const OTHER: usize = IPV6 + 1 + SPARED_MAX;
+const OTHER_V4: usize = OTHER + 1;
+const OTHER_V6: usize = OTHER + 2;
 
 impl Filter {
     /// The program for a ring's socket.
@@ -115,6 +126,21 @@ impl Filter {
         for (number, address) in spared.iter().enumerate().filter(|(_, address)| address.is_ipv4()) {
             spare(&mut steps, at(16), *address, IPV6 + 1 + number);
         }
+        // The kernel keeps errors too: only the ring asks for them. They quote our own header, which has no options.
+        let with_errors = place.base == ON_SOCKET.base && self != Filter::Ip;
+        if with_errors {
+            steps.extend([
+                Load(LOAD_BYTE, at(9)),
+                Test(IF_EQUAL, ICMP, Next, To::Mark(OTHER_V4)),
+                Load(LOAD_HALF, at(6)),
+                Test(IF_ANY_BIT, 0x1fff, Reject, Next),
+                Load(LOAD_HEADER_LEN, at(0)),
+                Load(LOAD_HALF_BEHIND, at(0)),
+                Test(IF_EQUAL, TOO_BIG_V4, Next, Reject),
+            ]);
+            self.quoted(&mut steps, Load(LOAD_BYTE_BEHIND, at(8 + 9)), Load(LOAD_HALF_BEHIND, at(8 + 20)));
+            steps.push(Mark(OTHER_V4));
+        }
         // IPv4's protocol (RFC 791, section 3.1); UDP lies behind a header of any length, in the first fragment.
         self.transport(
             &mut steps,
@@ -129,20 +155,45 @@ impl Filter {
         if self == Filter::Ip {
             // Neighbour discovery is the link's own, and never passed on (RFC 4861, section 4: types 133 to 137): the kernel wants its answers,
             // to whichever of its addresses they go.
-            let other = To::Mark(IPV6 + 1 + SPARED_MAX);
+            let other = To::Mark(OTHER);
             steps.extend([
                 Load(LOAD_BYTE, at(6)),
                 Test(IF_EQUAL, ICMP_V6, Next, other),
                 Load(LOAD_BYTE, at(40)),
                 Test(IF_AT_LEAST, 138, other, Next),
                 Test(IF_AT_LEAST, 133, Reject, Next),
-                Mark(IPV6 + 1 + SPARED_MAX),
+                Mark(OTHER),
             ]);
+        }
+        if with_errors {
+            steps.extend([
+                Load(LOAD_BYTE, at(6)),
+                Test(IF_EQUAL, ICMP_V6, Next, To::Mark(OTHER_V6)),
+                Load(LOAD_HALF, at(40)),
+                Test(IF_EQUAL, TOO_BIG_V6, Next, Reject),
+            ]);
+            self.quoted(&mut steps, Load(LOAD_BYTE, at(48 + 6)), Load(LOAD_HALF, at(48 + 40)));
+            steps.push(Mark(OTHER_V6));
         }
         // IPv6's next header (RFC 8200, section 3).
         let udp = [Load(LOAD_HALF, at(42)), Load(LOAD_WORD, at(48))];
         self.transport(&mut steps, Load(LOAD_BYTE, at(6)), &[], udp);
         link(&steps, place)
+    }
+
+    /// Accepts an error about a packet of this filter's: where the protocol of that is read, and its source port.
+    fn quoted(self, steps: &mut Vec<Step>, protocol: Step, port_at: Step) {
+        let Filter::EspOrUdp(port) = self else {
+            steps.extend([protocol, Test(IF_EQUAL, ESP.into(), Accept, Reject)]);
+            return;
+        };
+        steps.extend([
+            protocol,
+            Test(IF_EQUAL, ESP.into(), Accept, Next),
+            Test(IF_EQUAL, UDP.into(), Next, Reject),
+            port_at,
+            Test(IF_EQUAL, port.into(), Accept, Reject),
+        ]);
     }
 
     /// Tests the transport of a packet: where its number is read, what comes before UDP's header is read, its port, and its data.
@@ -259,6 +310,7 @@ mod tests {
                 LOAD_WORD => read(line.k, 4),
                 LOAD_HALF => read(line.k, 2),
                 LOAD_BYTE => read(line.k, 1),
+                LOAD_BYTE_BEHIND => read(line.k + x, 1),
                 LOAD_HALF_BEHIND => read(line.k + x, 2),
                 LOAD_WORD_BEHIND => read(line.k + x, 4),
                 LOAD_HEADER_LEN => {
@@ -377,6 +429,45 @@ mod tests {
             assert_eq!(accepts(&Filter::Ip.program(), frame(&packet)), !is_discovery, "type {kind}");
             assert_eq!(is_dropped(&Filter::Ip.ingress_program(&[]), frame(&packet)), !is_discovery, "type {kind}");
         }
+    }
+
+    /// An ICMP error of this type and code about a packet with this protocol and source port.
+    fn error(is_v6: bool, kind: [u8; 2], protocol: u8, port: u16) -> Vec<u8> {
+        let (mut packet, quoted) = match is_v6 {
+            false => (ipv4(1, 8, 0, 0), ipv4(protocol, 0, 0, port.wrapping_sub(1))),
+            true => (ipv6(58, 0), ipv6(protocol, port.wrapping_sub(1))),
+        };
+        packet.truncate(if is_v6 { 40 } else { 28 });
+        packet.extend(kind);
+        packet.extend([0; 6]);
+        packet.extend(quoted);
+        packet
+    }
+
+    #[test]
+    fn errors_about_the_path_come_with_esp_and_stay_with_the_kernel() {
+        for (is_v6, kind) in [(false, [3, 4]), (true, [2, 0])] {
+            let passes = |filter: Filter, packet: &[u8]| {
+                assert!(!is_dropped(&filter.ingress_program(&[]), frame(packet)), "{filter:?}");
+                accepts(&filter.program(), frame(packet))
+            };
+            let both = |packet: &[u8]| [Filter::Esp, Filter::EspOrUdp(4500)].map(|filter| passes(filter, packet));
+            assert_eq!(both(&error(is_v6, kind, 50, 0)), [true, true]);
+            assert_eq!(both(&error(is_v6, kind, 17, 4500)), [false, true]);
+            assert_eq!(both(&error(is_v6, kind, 17, 4501)), [false, false]);
+            assert_eq!(both(&error(is_v6, kind, 6, 4500)), [false, false]);
+            for other in [[3, 3], [11, 0], [0, 0], [128, 0], [2, 4]] {
+                assert_eq!(both(&error(is_v6, other, 50, 0)), [false, false], "{other:?}");
+            }
+            let whole = error(is_v6, kind, 50, 0);
+            let quoted_at = if is_v6 { 48 } else { 36 };
+            for len in 1..quoted_at {
+                assert_eq!(both(&whole[..len]), [false, false], "{len} octets");
+            }
+        }
+        let mut part = error(false, [3, 4], 50, 0);
+        part[7] = 1;
+        assert!(!accepts(&Filter::Esp.program(), frame(&part)), "not the first fragment");
     }
 
     #[test]

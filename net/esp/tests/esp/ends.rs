@@ -241,6 +241,7 @@ pub(crate) fn gained(before: &Counters, after: &Counters) -> Vec<(&'static str, 
             ("fragments", counters.fragments),
             ("icmp_sent", counters.icmp_sent),
             ("icmp_withheld", counters.icmp_withheld),
+            ("icmp_heard", counters.icmp_heard),
             ("not_esp", counters.not_esp),
             ("events_lost", counters.events_lost),
         ];

@@ -54,7 +54,7 @@ fn the_longest_packet_passes_and_one_byte_more_does_not() {
             ends.sender.set_own_addresses(own());
             for path_mtu in 1401..1401 + 2 * shape.transform.alignment() {
                 let before = ends.sender.counters().0.clone();
-                ends.sender.set_path_mtu(shape.parameters().destination, path_mtu as u16);
+                ends.sender.set_path_mtu(shape.parameters().destination, path_mtu as u16, NOW);
                 let max = inner_max(&shape, path_mtu);
                 let sealed = ends.seal(&[Inner::V4.packet(max, 1), V6.packet(max, 2)]);
                 assert!(
@@ -155,7 +155,7 @@ fn packets_that_may_be_cut_are_cut_and_put_together_at_the_far_end() {
     for name in ["aes-128-gcm", "aes-128-cbc+hmac-sha1-96"] {
         let shape = Shape::new(name);
         let mut ends = Ends::new(&shape);
-        ends.sender.set_path_mtu(shape.parameters().destination, 576);
+        ends.sender.set_path_mtu(shape.parameters().destination, 576, NOW);
         for len in [577, 1000, 1500, 4000, 9000] {
             let packet = CUTTABLE.packet(len, 3);
             let sealed = ends.seal(&[&packet]);
@@ -198,7 +198,7 @@ fn a_full_burst_is_cut_and_without_room_for_all_parts_none_is_sent() {
     assert_eq!(sent(&ends), [("done", 7), ("fragments", 6)]);
     // Each part would have room for all that padding.
     ends.burst = ciphermill_esp::Burst::new(1, 0, 9000);
-    ends.sender.set_path_mtu(shape.parameters().destination, 576);
+    ends.sender.set_path_mtu(shape.parameters().destination, 576, NOW);
     assert!(ends.seal(&[CUTTABLE.packet(9000, 3)]).is_empty());
     assert_eq!(sent(&ends), [("done", 7), ("fragments", 6), ("no_room", 1)]);
 }
@@ -391,22 +391,154 @@ fn a_path_that_carries_less_than_all_do_is_not_believed() {
         let destination = shape.parameters().destination;
         let passes = |ends: &mut Ends, len| ends.seal(&[Inner::V4.packet(len, 1)]).len() == 1;
         for mtu in [0, 68, least - 1] {
-            ends.sender.set_path_mtu(destination, mtu);
+            ends.sender.set_path_mtu(destination, mtu, NOW);
             assert!(passes(&mut ends, inner_max(&shape, 1500)), "{mtu}");
         }
-        ends.sender.set_path_mtu(shape.parameters().source, least);
+        ends.sender.set_path_mtu(shape.parameters().source, least, NOW);
         assert!(passes(&mut ends, inner_max(&shape, 1500)), "another path");
-        ends.sender.set_path_mtu(destination, least);
+        ends.sender.set_path_mtu(destination, least, NOW);
         assert!(
             passes(&mut ends, inner_max(&shape, least.into()))
                 && !passes(&mut ends, inner_max(&shape, least.into()) + 1)
         );
-        ends.sender.set_path_mtu(destination, 9000);
-        assert!(passes(&mut ends, inner_max(&shape, 9000)));
+        ends.sender.set_path_mtu(destination, 9000, NOW);
+        assert!(passes(&mut ends, inner_max(&shape, 1500)), "no more than configured");
+        assert!(!passes(&mut ends, inner_max(&shape, 1500) + 1));
         let mut parameters = shape.parameters();
         parameters.path_mtu = least - 1;
         assert!(ends.sender.add_outbound(parameters, &shape.keys(), NOW).is_err());
     }
+}
+
+/// A router's error about a packet of which it quotes so many bytes.
+fn too_big(packet: &[u8], quoted: usize, mtu: u16) -> Vec<u8> {
+    let is_v6 = packet[0] >> 4 == 6;
+    let quoted = &packet[..packet.len().min(quoted)];
+    let kind = if is_v6 { [2, 0] } else { [3, 4] };
+    let mut icmp = [&kind[..], &[0, 0, 0, 0], &mtu.to_be_bytes(), quoted].concat();
+    let mut error = if is_v6 {
+        let router = "2001:db8::99".parse::<std::net::Ipv6Addr>().expect("an address").octets();
+        let len = (icmp.len() as u16).to_be_bytes();
+        [&[0x60, 0, 0, 0, len[0], len[1], 58, 64][..], &router, &packet[8..24]].concat()
+    } else {
+        let len = (20 + icmp.len() as u16).to_be_bytes();
+        let mut header =
+            [&[0x45, 0, len[0], len[1], 0, 0, 0, 0, 64, 1, 0, 0, 192, 0, 2, 99][..], &packet[12..16]].concat();
+        let sum = checksum(&header).to_be_bytes();
+        header[10..12].copy_from_slice(&sum);
+        header
+    };
+    let sum = match is_v6 {
+        false => checksum(&icmp),
+        true => checksum_v6(&[&error[..], &icmp].concat()),
+    };
+    icmp[2..4].copy_from_slice(&sum.to_be_bytes());
+    error.extend(icmp);
+    error
+}
+
+/// Tells the sender something from outside: how often it listened. Nothing leaves for the inside.
+fn told(ends: &mut Ends, packets: &[Vec<u8>], now: Duration) -> u64 {
+    let before = ends.sender.counters().1.icmp_heard;
+    ends.burst.clear();
+    assert!(packets.iter().all(|packet| ends.burst.push(packet)));
+    ends.sender.begin_inbound(&mut ends.burst, now);
+    ends.burst.crypt(&mut ends.session).expect("runs");
+    ends.sender.commit_inbound(&mut ends.burst);
+    assert!(ends.burst.leaving().1.is_empty());
+    ends.sender.counters().1.icmp_heard - before
+}
+
+fn longest(ends: &mut Ends) -> usize {
+    let fits = |len: &usize| ends.seal(&[Inner::V4.packet(*len, 1)]).len() == 1;
+    (500..1500).rev().find(fits).expect("something fits")
+}
+
+#[test]
+fn routers_are_believed_about_packets_that_were_sent() {
+    for (outer_is_v6, has_udp, mtu) in
+        [(false, false, 1400), (false, true, 1333), (true, false, 1300), (true, true, 1280), (false, false, 576)]
+    {
+        let shape = Shape { outer_is_v6, has_udp, ..Shape::new("aes-128-gcm") };
+        let mut ends = Ends::new(&shape);
+        let sealed = ends.seal(&[Inner::V4.packet(1400, 1)]).remove(0);
+        assert_eq!(told(&mut ends, &[too_big(&sealed, 576, mtu)], NOW), 1);
+        assert_eq!(longest(&mut ends), inner_max(&shape, mtu.into()), "{outer_is_v6} {has_udp} {mtu}");
+        // A successor goes the same way, and longer packets are tried after ten minutes.
+        let next = Shape { last: 1, ..shape };
+        ends.sender.remove_outbound(ends.out).expect("there");
+        ends.out = ends.sender.add_outbound(next.parameters(), &next.keys(), NOW).expect("added");
+        assert_eq!(longest(&mut ends), inner_max(&shape, mtu.into()));
+        ends.sender.tick(NOW + Duration::from_secs(599));
+        assert_eq!(longest(&mut ends), inner_max(&shape, mtu.into()));
+        ends.sender.tick(NOW + Duration::from_secs(600));
+        assert_eq!(longest(&mut ends), inner_max(&shape, 1500));
+    }
+}
+
+#[test]
+fn a_path_narrows_hop_by_hop_and_is_not_widened_by_errors() {
+    let shape = Shape::new("aes-128-gcm");
+    let mut ends = Ends::new(&shape);
+    let sealed = ends.seal(&[Inner::V4.packet(1400, 1)]).remove(0);
+    for (mtu, then) in [(1400, 1400), (1450, 1400), (1300, 1300), (1500, 1300)] {
+        assert_eq!(told(&mut ends, &[too_big(&sealed, 28, mtu)], NOW), 1);
+        assert_eq!(longest(&mut ends), inner_max(&shape, then));
+    }
+}
+
+#[test]
+fn nobody_is_believed_who_has_not_seen_the_packet() {
+    for (outer_is_v6, has_udp) in [(false, false), (false, true), (true, false), (true, true)] {
+        let shape = Shape { outer_is_v6, has_udp, last: 1 << 20, ..Shape::new("aes-128-gcm") };
+        let mut ends = Ends::new(&shape);
+        let sealed = ends.seal(&[Inner::V4.packet(1400, 1)]).remove(0);
+        let esp = if outer_is_v6 { 40 } else { 20 } + if has_udp { 8 } else { 0 };
+        let changed = |at: usize, to: u8| {
+            let mut other = sealed.clone();
+            other[at] ^= to;
+            too_big(&other, 576, 1300)
+        };
+        let source = if outer_is_v6 { 23 } else { 15 };
+        let destination = if outer_is_v6 { 39 } else { 19 };
+        let mut wrong_sum = too_big(&sealed, 576, 1300);
+        *wrong_sum.last_mut().expect("bytes") ^= 1;
+        let mut part = too_big(&sealed, 576, 1300);
+        if outer_is_v6 {
+            part[6] = 44
+        } else {
+            part[6] = 0x20
+        }
+        let doubtful = [
+            changed(esp, 1),
+            changed(esp + 3, 1),
+            // A number that is still to come, and one from long ago.
+            changed(esp + 5, 0x20),
+            changed(esp + 5, 0x10),
+            changed(destination, 4),
+            changed(source, 4),
+            changed(if outer_is_v6 { 6 } else { 9 }, 1),
+            too_big(&sealed, esp + 7, 1300),
+            wrong_sum,
+            part,
+            too_big(&sealed, 576, 1300)[..40].to_vec(),
+        ];
+        for (at, packet) in doubtful.iter().enumerate() {
+            assert_eq!(told(&mut ends, core::slice::from_ref(packet), NOW), 0, "case {at}, {outer_is_v6} {has_udp}");
+        }
+        // What no path carries is heard, and changes nothing.
+        assert_eq!(told(&mut ends, &[too_big(&sealed, 576, 0), too_big(&sealed, 576, 500)], NOW), 2);
+        assert_eq!(longest(&mut ends), inner_max(&shape, 1500));
+    }
+}
+
+#[test]
+fn errors_about_the_path_are_looked_at_a_hundred_times_a_second() {
+    let mut ends = Ends::new(&Shape::new("aes-128-gcm"));
+    let sealed = ends.seal(&[Inner::V4.packet(1400, 1)]).remove(0);
+    let errors = vec![too_big(&sealed, 28, 1400); 150];
+    assert_eq!(told(&mut ends, &errors, NOW), 100);
+    assert_eq!(told(&mut ends, &errors, NOW + Duration::from_millis(100)), 10);
 }
 
 #[test]
