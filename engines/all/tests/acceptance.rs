@@ -13,12 +13,10 @@ fn engines_agree_on_what_they_accept() {
     let library = Library::new().expect("AWS-LC initialises");
     let lanes = Lanes::new().expect("every processor runs some kernel");
     let engines: [&dyn Engine; 3] = [&reference, &library, &lanes];
-    // One suite or family by name, when looking for a fault.
-    let only = std::env::var("CONFORMANCE_ONLY").unwrap_or_default();
     // Every vector, and every key that was tampered with, takes minutes.
     let all = std::env::var_os("CONFORMANCE_ALL").is_some();
     let (cases, mutations_max) = if all { (usize::MAX, 200) } else { (200, 40) };
     let options =
-        Options { symmetric_cases_max: cases, public_cases_max: cases, mutations_max, only, ..Options::default() };
+        Options { symmetric_cases_max: cases, public_cases_max: cases, mutations_max, ..Options::from_environment() };
     acceptance(&engines, &options).assert_clean();
 }

@@ -68,7 +68,7 @@ fn every_kernel_keeps_the_contract() {
         let (engine, suites) = forced(&kernel);
         assert!(!suites.is_empty(), "{name} claims no suite");
         let suites: Vec<Suite> = suites.into_iter().filter(|suite| wanted(*suite)).collect();
-        // The first of a family is what this processor uses; the others have a tenth of the vectors each.
+        // The first of a family is what this processor uses; the others have fewer vectors.
         let takes_all = families.insert(kernel.family) || std::env::var_os("CONFORMANCE_ALL").is_some();
         let options = match takes_all {
             true => Options::from_environment(),

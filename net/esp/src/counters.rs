@@ -85,7 +85,7 @@ pub struct Counters {
     pub icmp_sent: u64,
     /// ICMP errors that were not sent: too many, or no address to send from.
     pub icmp_withheld: u64,
-    /// ICMP errors of routers about packets of an association, which now sends shorter ones (RFC 4301, 8.2.1).
+    /// ICMP errors of routers, that a packet was too long, about packets that were really sent (RFC 4301, 8.2.1).
     pub icmp_heard: u64,
     /// NAT keep-alives and IKE messages, which are none of ours (RFC 3948, 2.2 and 2.3).
     pub not_esp: u64,

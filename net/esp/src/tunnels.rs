@@ -308,8 +308,8 @@ impl Tunnels {
         }
     }
 
-    /// What a path carries for the next ten minutes, if that is less than configured, for the associations to an address that there are and that
-    /// are added. Less than every path carries is not believed (RFC 8201, 4), and changes nothing.
+    /// How many bytes a packet on a path may have with all headers, for the next ten minutes (RFC 1191, 6.3), if that is less than configured: for
+    /// the associations to an address that there are and that are added. Less than every path carries is not believed (RFC 8201, 4), and changes nothing.
     pub fn set_path_mtu(&mut self, destination: IpAddr, path_mtu: u16, now: Duration) {
         if path_mtu >= path_mtu_min(destination) && self.paths.hear(destination, path_mtu, now) {
             self.fit(destination);
