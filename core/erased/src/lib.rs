@@ -4,16 +4,21 @@
 //! is saved before: with a key of its own for each operation that took 2 to 4 ns, a fifth of AES-CBC on 8 to 80 bytes. Here
 //! the type's number is compared as it lies.
 //!
+//! Values lie in a pool of their own ([`pool`]), in few pages.
+//!
 //! A crate of its own, so that the contract above it stays without unsafe code.
-#![allow(unsafe_code, reason = "a pointer whose type was compared becomes a reference")]
+#![allow(unsafe_code, reason = "a pointer whose type was compared becomes a reference; memory for values")]
 
+mod pool;
+
+use core::alloc::Layout;
 use core::any::{Any, TypeId};
 use core::marker::PhantomData;
 use core::ptr::NonNull;
 
 /// A value of any type that threads may share.
 pub struct Erased {
-    /// A box that was let go of, of the type that `of` tells.
+    /// A value of the type that `of` tells, in the pool, or a box that was let go of.
     value: NonNull<()>,
     of: &'static Type,
     /// What a box would say of itself: not that a panic leaves the value in order.
@@ -31,14 +36,41 @@ struct Type {
 struct Of<T>(PhantomData<T>);
 
 impl<T: Any> Of<T> {
-    const TYPE: Type = Type { id: TypeId::of::<T>(), drop: drop_boxed::<T> };
+    const TYPE: Type = Type { id: TypeId::of::<T>(), drop: end::<T> };
+}
+
+/// Brings a value to where it stays.
+fn begin<T>(value: T) -> NonNull<T> {
+    if const { !pool::holds(Layout::new::<T>()) } {
+        return NonNull::from(Box::leak(Box::new(value)));
+    }
+    let place = pool::take(Layout::new::<T>()).cast::<T>();
+    // SAFETY: memory of the type's layout that nobody else has.
+    unsafe { place.write(value) };
+    place
 }
 
 /// # Safety
-/// `value` is a `Box<T>` that was let go of, and is not used afterwards.
-unsafe fn drop_boxed<T>(value: NonNull<()>) {
+/// `value` was made by [`begin`], and is not used afterwards.
+unsafe fn end<T>(value: NonNull<()>) {
+    /// Gives the memory back, even if dropping panics.
+    struct GivesBack<T>(NonNull<T>);
+    impl<T> Drop for GivesBack<T> {
+        fn drop(&mut self) {
+            // SAFETY: it came from the pool, and its value is gone.
+            unsafe { pool::give_back(self.0.cast(), Layout::new::<T>()) };
+        }
+    }
+    let value = value.cast::<T>();
     // SAFETY: the caller's promise.
-    drop(unsafe { Box::from_raw(value.cast::<T>().as_ptr()) });
+    unsafe {
+        if const { !pool::holds(Layout::new::<T>()) } {
+            drop(Box::from_raw(value.as_ptr()));
+        } else {
+            let _gives_back = GivesBack(value);
+            value.drop_in_place();
+        }
+    }
 }
 
 // SAFETY: a value is taken in only when its type may be sent to other threads and shared by them.
@@ -49,7 +81,7 @@ unsafe impl Sync for Erased {}
 impl Erased {
     /// Takes a value in.
     pub fn new<T: Any + Send + Sync>(value: T) -> Erased {
-        let value = NonNull::from(Box::leak(Box::new(value))).cast();
+        let value = begin(value).cast();
         Erased { value, of: &Of::<T>::TYPE, owned: PhantomData }
     }
 
@@ -90,7 +122,7 @@ impl<T> Default for Known<T> {
 
 impl Drop for Erased {
     fn drop(&mut self) {
-        // SAFETY: made by `new` with the function of its type; this is its end.
+        // SAFETY: made by `begin`, and `end` is told the same type.
         unsafe { (self.of.drop)(self.value) };
     }
 }

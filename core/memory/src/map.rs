@@ -1,4 +1,4 @@
-//! One owner for a range of mapped pages: the only place that calls `mmap`.
+//! One owner for a range of mapped pages: the only place here that calls `mmap`.
 
 use core::ptr::{self, NonNull};
 use std::os::fd::{AsRawFd, BorrowedFd};

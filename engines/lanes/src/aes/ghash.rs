@@ -24,28 +24,30 @@ const POWERS: usize = 4 * BULK_VECTORS;
 /// Vectors of one run of bulk data.
 pub(crate) const BULK_VECTORS: usize = 8;
 
-/// Zero powers behind the first: blocks of last vectors that hold nothing weigh nothing.
-const ZERO_POWERS: usize = 16;
-
-const TABLE: usize = POWERS + ZERO_POWERS;
+/// Blocks that last vectors have behind a run's last one, at most. They are zero, so that it does not matter what they are multiplied by.
+const BEHIND: usize = 16;
 
 /// `x^127 + x^126 + x^121 + 1`, the field's polynomial without `x^128`.
 const POLYNOMIAL: u128 = 0xc200_0000_0000_0000_0000_0000_0000_0001;
 
-/// Powers of a hash key, the highest first: `H^32`, `H^31`, … `H`, 0, …
+/// Powers of a hash key, the highest first: `H^32`, `H^31`, … `H`.
 #[derive(Clone, Zeroize, ZeroizeOnDrop)]
 #[repr(C, align(64))]
 pub(crate) struct HashKey {
     /// `H^n · x^-64`.
-    low: [[u8; 16]; TABLE],
+    low: [[u8; 16]; POWERS],
     /// `H^n`.
-    high: [[u8; 16]; TABLE],
+    high: [[u8; 16]; POWERS],
+    /// What is read with the last powers.
+    behind: [[u8; 16]; BEHIND],
 }
 
 impl HashKey {
+    const EMPTY: HashKey = HashKey { low: [[0; 16]; POWERS], high: [[0; 16]; POWERS], behind: [[0; 16]; BEHIND] };
+
     /// The powers of POLYVAL's key.
     pub(crate) fn polyval(kernel: AesKernel, h: &[u8; 16]) -> HashKey {
-        let mut key = HashKey { low: [[0; 16]; TABLE], high: [[0; 16]; TABLE] };
+        let mut key = HashKey::EMPTY;
         fill(kernel, h, &mut key);
         key
     }
@@ -62,19 +64,23 @@ impl HashKey {
     /// The powers of POLYVAL's key, for a message that has a key of its own. Whoever asks wipes them.
     #[inline(always)]
     pub(crate) fn polyval_on<I: Isa>(isa: I, h: I::V) -> core::mem::ManuallyDrop<HashKey> {
-        let mut key = HashKey { low: [[0; 16]; TABLE], high: [[0; 16]; TABLE] };
+        let mut key = HashKey::EMPTY;
         key.fill(isa, h);
         core::mem::ManuallyDrop::new(key)
+    }
+
+    /// The lowest `N` powers, first as they are for the first halves of blocks, then as for the second.
+    pub(crate) fn lowest<const N: usize>(&self) -> [[[u8; 16]; N]; 2] {
+        [&self.low, &self.high].map(|table| core::array::from_fn(|i| table[POWERS - N + i]))
     }
 
     /// Fetches the powers that a chunk of `n` blocks weighs.
     #[inline(always)]
     pub(crate) fn fetch(&self, n: usize) {
-        let (first, len) = (POWERS - n.min(POWERS), 16 * n.min(POWERS));
+        let n = n.min(POWERS);
         for table in [&self.low, &self.high] {
-            let first = table.as_ptr().wrapping_add(first).cast::<u8>();
-            for at in (0..=len).step_by(64) {
-                prefetch(first.wrapping_add(at), For::Reading);
+            for line in (POWERS - n) / 4..POWERS / 4 {
+                prefetch(table.as_ptr().wrapping_add(4 * line).cast(), For::Reading);
             }
         }
     }
@@ -109,15 +115,13 @@ impl HashKey {
     /// The factors of a vector whose first block weighs `H^n`, `H^(n - 1)` the next, and so on; `n` is at most
     /// [`POWERS`]. `vector` counts the vectors of one run.
     #[inline(always)]
-    fn near<I: Isa>(&self, isa: I, n: usize, vector: usize) -> Factors<I::V> {
+    pub(crate) fn near<I: Isa>(&self, isa: I, n: usize, vector: usize) -> Factors<I::V> {
         let first = POWERS - n + vector * I::LEN;
-        assert!(n <= POWERS && first + I::LEN <= TABLE);
-        // SAFETY: within the tables, as just checked.
+        assert!(n <= POWERS && first + I::LEN <= POWERS + BEHIND);
+        let powers = core::ptr::from_ref(self).cast::<[u8; 16]>();
+        // SAFETY: what lies behind `low` is `high`, and behind that there are `BEHIND` blocks: as just checked, all within.
         unsafe {
-            Factors {
-                low: isa.load(self.low.as_ptr().add(first).cast()),
-                high: isa.load(self.high.as_ptr().add(first).cast()),
-            }
+            Factors { low: isa.load(powers.add(first).cast()), high: isa.load(powers.add(POWERS + first).cast()) }
         }
     }
 
@@ -199,13 +203,19 @@ pub(crate) fn reversal<I: Isa>(isa: I) -> I::V {
     isa.splat_bytes(&[15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0])
 }
 
-/// The sum of `n` blocks with their weights `H^n` to `H`, in POLYVAL's form, not yet added up over the vector. `start` is
-/// what was hashed before, to be added to the first vector. Blocks behind the `n`th, sixteen at most, count nothing.
+/// The sum of blocks with their weights, in POLYVAL's form, not yet added up over the vector: `near` has the factors of each vector, such as
+/// [`HashKey::near`], whose first block is the `n`th from the last. `start` is what was hashed before, to be added to the first vector. Blocks
+/// behind the last are zero.
 #[inline(always)]
-pub(crate) fn weigh<I: Isa, const N: usize>(isa: I, key: &HashKey, start: I::V, blocks: &[I::V; N], n: usize) -> I::V {
-    let mut sum = Sum::of(blocks[0].xor(start), key.near(isa, n, 0));
+pub(crate) fn weigh<I: Isa, const N: usize>(
+    isa: I,
+    start: I::V,
+    blocks: &[I::V; N],
+    near: impl Fn(usize) -> Factors<I::V>,
+) -> I::V {
+    let mut sum = Sum::of(blocks[0].xor(start), near(0));
     for (i, block) in blocks.iter().enumerate().skip(1) {
-        sum = sum.add(*block, key.near(isa, n, i));
+        sum = sum.add(*block, near(i));
     }
     sum.reduce(polynomial(isa))
 }
@@ -322,7 +332,7 @@ unsafe fn chunk<I: Isa, const GHASH: bool, const FINISH: bool, const N: usize>(
         *hashed = if FINISH { block.xor(lengths.and(only(isa, blocks, v))) } else { block };
     }
     let slots = blocks + usize::from(FINISH);
-    isa.only_first(weigh(isa, key, hash, &hashed, slots).fold())
+    isa.only_first(weigh(isa, hash, &hashed, |v| key.near(isa, slots, v)).fold())
 }
 
 /// Hashes a run of whole vectors: a sum for each lane, to be joined with a vector that follows.
@@ -393,7 +403,7 @@ mod tests {
                 let len = (16 * blocks.len()).saturating_sub(at);
                 order(isa.load_partial(blocks.as_ptr().cast::<u8>().wrapping_add(at), len.min(16 * I::LEN)))
             });
-            let sum = weigh(isa, key, isa.zero(), &vectors, blocks.len());
+            let sum = weigh(isa, isa.zero(), &vectors, |v| key.near(isa, blocks.len(), v));
             _mm_storeu_si128(out.as_mut_ptr().cast(), order(isa.only_first(sum.fold())).first());
         }
     }

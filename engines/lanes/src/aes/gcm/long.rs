@@ -41,9 +41,9 @@ pub(super) unsafe fn message<I: Isa, const R: usize, const ENCRYPT: bool>(
     message: &Message,
     given: __m128i,
 ) -> bool {
-    let white = isa.splat(message.iv).xor(key.schedule.splat(isa, 0));
+    let white = isa.splat(message.iv).xor(key.near.schedule.splat(isa, 0));
     let mut mask = [white.xor(counters(isa, 1))];
-    rounds::<I, R, 1>(isa, &key.schedule, &mut mask);
+    rounds::<I, R, 1>(isa, &key.near.schedule, &mut mask);
     let lengths = lengths(isa, message.aad_len, message.len);
     // SAFETY: the caller's promise.
     unsafe {
@@ -80,7 +80,7 @@ pub(super) unsafe fn piece<I: Isa, const R: usize, const ENCRYPT: bool>(
     progress: &mut Progress,
     (input, output, len): (*const u8, *mut u8, usize),
 ) {
-    let white = isa.splat(iv).xor(key.schedule.splat(isa, 0));
+    let white = isa.splat(iv).xor(key.near.schedule.splat(isa, 0));
     let hash = isa.only_first(progress.hash);
     let mut stream =
         Stream { isa, key, white, counter: progress.counter, input, output, len, hash, lengths: isa.zero() };
@@ -180,7 +180,7 @@ impl<I: Isa> Stream<'_, I> {
         let mut blocks = self.counter_blocks();
         let mut sum = None;
         for round in 1..R {
-            let key = self.key.schedule.splat(self.isa, round);
+            let key = self.key.near.schedule.splat(self.isa, round);
             for block in &mut blocks {
                 *block = block.aes_enc(key);
             }
@@ -191,7 +191,7 @@ impl<I: Isa> Stream<'_, I> {
                 });
             }
         }
-        let last = self.key.schedule.splat(self.isa, R);
+        let last = self.key.near.schedule.splat(self.isa, R);
         for block in &mut blocks {
             *block = block.aes_enc_last(last);
         }
@@ -286,7 +286,7 @@ impl<I: Isa> Stream<'_, I> {
         for (v, stream) in stream.iter_mut().enumerate() {
             *stream = self.counter_vector(v);
         }
-        rounds::<I, R, N>(isa, &self.key.schedule, &mut stream);
+        rounds::<I, R, N>(isa, &self.key.near.schedule, &mut stream);
         for v in 0..N {
             let at = 16 * v * I::LEN;
             let part = len.saturating_sub(at).min(16 * I::LEN);
@@ -310,7 +310,7 @@ impl<I: Isa> Stream<'_, I> {
             hashed[v] = if LAST { reversed.xor(self.lengths.and(ghash::only(isa, blocks, v))) } else { reversed };
         }
         let slots = blocks + usize::from(LAST);
-        self.hash = isa.only_first(ghash::weigh(isa, &self.key.hash, self.hash, &hashed, slots).fold());
+        self.hash = isa.only_first(ghash::weigh(isa, self.hash, &hashed, |v| self.key.hash.near(isa, slots, v)).fold());
         self.counter = self.counter.wrapping_add(blocks as u32);
         self.advance(len);
         LAST

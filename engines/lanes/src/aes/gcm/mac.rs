@@ -24,8 +24,8 @@ fn run_on<I: Isa, const R: usize>(isa: I, work: &mut Work<'_>, encrypt: bool) {
         // SAFETY: taken with this type; the batch is still borrowed.
         let key = unsafe { item.key::<GcmKey>() };
         let message = Message::new(work, &item);
-        let mut mask = [isa.splat(message.iv).xor(key.schedule.splat(isa, 0)).xor(counters(isa, 1))];
-        rounds::<I, R, 1>(isa, &key.schedule, &mut mask);
+        let mut mask = [isa.splat(message.iv).xor(key.near.schedule.splat(isa, 0)).xor(counters(isa, 1))];
+        rounds::<I, R, 1>(isa, &key.near.schedule, &mut mask);
         let lengths = lengths(isa, message.len, 0);
         // SAFETY: the batch's check: `len` bytes may be read, and the tag's may be read and written.
         let good = unsafe {

@@ -20,11 +20,11 @@ use core::mem::MaybeUninit;
 use ciphermill_contract::error::KeyProblem;
 use ciphermill_contract::suite::{Aead, AesSize, Mac, lists};
 use ciphermill_contract::{Capability, Cost, Direction, OpStatus, PreparedKey, Suite};
-use zeroize::Zeroizing;
+use zeroize::{Zeroize, ZeroizeOnDrop, Zeroizing};
 
-use super::ghash::{self, HashKey};
+use super::ghash::{self, Factors, HashKey};
 use super::isa::{AesKernel, Blocks, Isa, aes_kernels};
-use super::schedule::Schedule;
+use super::schedule::{ROUND_KEYS_MAX, Schedule};
 
 use crate::processor::{For, prefetch};
 use crate::work::{Beside, Item, Scratch, Work};
@@ -49,22 +49,58 @@ const KEY_AHEAD: usize = 6;
 /// Vectors of four blocks of a message that is begun early.
 const EARLY: usize = 2;
 
+/// Slots of messages whose powers lie beside the round keys.
+const NEAR: usize = 8;
+
 /// What a key becomes.
 #[repr(C, align(64))]
 struct GcmKey {
-    schedule: Schedule,
+    near: NearKey,
     hash: HashKey,
 }
 
+/// What messages of at most [`NEAR`] slots need of a key. Where each has another one, lines from memory are what they wait for: these are seven, under
+/// AES-128, and each of them is used.
+#[derive(Zeroize, ZeroizeOnDrop)]
+#[repr(C, align(64))]
+struct NearKey {
+    /// The lowest powers, as [`HashKey::lowest`] has them.
+    powers: [[[u8; 16]; NEAR]; 2],
+    /// Behind the last powers: what is read with them.
+    schedule: Schedule,
+}
+
+impl NearKey {
+    /// As [`HashKey::near`]; `n` is at most [`NEAR`].
+    #[inline(always)]
+    fn factors<I: Isa>(&self, isa: I, n: usize, vector: usize) -> Factors<I::V> {
+        let first = NEAR - n + vector * I::LEN;
+        assert!(n <= NEAR && first + I::LEN <= NEAR + ROUND_KEYS_MAX);
+        let powers = core::ptr::from_ref(self).cast::<[u8; 16]>();
+        // SAFETY: behind the powers there are as many round keys: as just checked, all within.
+        unsafe { Factors { low: isa.load(powers.add(first).cast()), high: isa.load(powers.add(NEAR + first).cast()) } }
+    }
+}
+
 impl GcmKey {
+    /// The factors of a vector of a message of `n` slots, which are at most `N` vectors.
+    #[inline(always)]
+    fn factors<I: Isa, const N: usize>(&self, isa: I, n: usize, vector: usize) -> Factors<I::V> {
+        if N * I::LEN <= NEAR { self.near.factors(isa, n, vector) } else { self.hash.near(isa, n, vector) }
+    }
+
     /// Fetches what a message of so many slots needs of the key.
     #[inline(always)]
     fn fetch<const R: usize>(&self, slots: usize) {
-        let schedule = core::ptr::from_ref(&self.schedule).cast::<u8>();
-        for line in 0..(16 * (R + 1)).div_ceil(64) {
-            prefetch(schedule.wrapping_add(64 * line), For::Reading);
+        let near = core::ptr::from_ref(&self.near).cast::<u8>();
+        let schedule = core::mem::offset_of!(NearKey, schedule);
+        let first = if slots <= NEAR { 0 } else { schedule };
+        for at in (first..schedule + 16 * (R + 1)).step_by(64) {
+            prefetch(near.wrapping_add(at), For::Reading);
         }
-        self.hash.fetch(slots);
+        if slots > NEAR {
+            self.hash.fetch(slots);
+        }
     }
 }
 
@@ -87,7 +123,8 @@ pub(super) fn prepare(kernel: AesKernel, key: &[u8], suite: Suite) -> Result<Pre
     let mut subkey = Zeroizing::new([0; 16]);
     answer_to_zero(kernel, &schedule, &mut subkey);
     let hash = HashKey::ghash(kernel, &subkey);
-    Ok(PreparedKey::for_suite(suite, GcmKey { schedule, hash }))
+    let near = NearKey { powers: hash.lowest(), schedule };
+    Ok(PreparedKey::for_suite(suite, GcmKey { near, hash }))
 }
 
 aes_kernels! {

@@ -7,12 +7,11 @@
 use core::arch::x86_64::__m128i;
 
 use super::{GcmKey, Message, counters, ghash, lengths, rounds, settle};
-use crate::aes::ghash::HashKey;
 use crate::aes::isa::{Blocks, Isa};
 
 /// A message between the cipher and the hash: what it becomes, and what is to be hashed.
 pub(super) struct Begun<'k, V, const N: usize> {
-    key: &'k HashKey,
+    key: &'k GcmKey,
     /// Additional data, ciphertext and lengths as the hash wants them.
     hashed: [V; N],
     /// What is written.
@@ -66,7 +65,7 @@ pub(super) unsafe fn message<I: Isa, const R: usize, const ENCRYPT: bool, const 
 ///
 /// # Safety
 /// See [`Message`]; its additional data fit one block, and its slots, two at least, are at most `N` vectors. `N` vectors are at
-/// most sixteen blocks more than the slots: those weigh nothing.
+/// most sixteen blocks more than the slots: those are zero.
 #[inline(always)]
 pub(super) unsafe fn begin<'k, I: Isa, const R: usize, const ENCRYPT: bool, const N: usize>(
     isa: I,
@@ -77,12 +76,12 @@ pub(super) unsafe fn begin<'k, I: Isa, const R: usize, const ENCRYPT: bool, cons
     let Message { len, tag, tag_len, .. } = *message;
     // SAFETY: the caller's promise.
     let input = unsafe { load::<I, N>(isa, message) };
-    let white = isa.splat(message.iv).xor(key.schedule.splat(isa, 0));
+    let white = isa.splat(message.iv).xor(key.near.schedule.splat(isa, 0));
     let mut stream = [isa.zero(); N];
     for (v, stream) in stream.iter_mut().enumerate() {
         *stream = white.xor(counters(isa, 1 + v * I::LEN));
     }
-    rounds::<I, R, N>(isa, &key.schedule, &mut stream);
+    rounds::<I, R, N>(isa, &key.near.schedule, &mut stream);
     let blocks = len.div_ceil(16);
     let (reversal, lengths) = (ghash::reversal(isa), lengths(isa, message.aad_len, len));
     let (mut output, mut hashed) = ([isa.zero(); N], [isa.zero(); N]);
@@ -99,7 +98,7 @@ pub(super) unsafe fn begin<'k, I: Isa, const R: usize, const ENCRYPT: bool, cons
     // SAFETY: the caller's promise.
     let given = unsafe { if ENCRYPT { isa.zero() } else { isa.load_partial(tag, tag_len) } };
     let (mask, given, to) = (stream[0].first(), given.first(), message.output);
-    Begun { key: &key.hash, hashed, output, mask, given, to, len, tag, tag_len, op }
+    Begun { key, hashed, output, mask, given, to, len, tag, tag_len, op }
 }
 
 /// Hashes a message that was begun and writes it; returns whether its tag is right. Nothing is written when it is not.
@@ -108,7 +107,8 @@ pub(super) unsafe fn begin<'k, I: Isa, const R: usize, const ENCRYPT: bool, cons
 /// As for [`begin`], of the message that it was given.
 #[inline(always)]
 pub(super) unsafe fn finish<I: Isa, const ENCRYPT: bool, const N: usize>(isa: I, begun: &Begun<'_, I::V, N>) -> bool {
-    let hash = ghash::weigh(isa, begun.key, isa.zero(), &begun.hashed, begun.len.div_ceil(16) + 2);
+    let slots = begun.len.div_ceil(16) + 2;
+    let hash = ghash::weigh(isa, isa.zero(), &begun.hashed, |v| begun.key.factors::<I, N>(isa, slots, v));
     let tag = isa.only_first(hash.shuffle(ghash::reversal(isa)).fold()).xor(isa.only_first(begun.mask)).first();
     // SAFETY: the caller's promise.
     unsafe {

@@ -184,7 +184,7 @@ impl Message {
     /// # Safety
     /// `len` bytes, whole blocks, may be read at `input` and written at `output`, which is the same place or apart.
     unsafe fn blocks(&mut self, kernel: AesKernel, key: &GcmKey, encrypt: bool, place: (*const u8, *mut u8, usize)) {
-        let function = match (key.schedule.rounds(), encrypt) {
+        let function = match (key.near.schedule.rounds(), encrypt) {
             (10, true) => seal_128,
             (12, true) => seal_192,
             (_, true) => seal_256,
@@ -264,7 +264,7 @@ fn counter_block_on<I: Isa>(isa: I, key: &GcmKey, counter: u32, iv: &[u8; 16], o
     *out = *iv;
     out[12..].copy_from_slice(&counter.to_be_bytes());
     let mut block = [isa.splat_bytes(out)];
-    key.schedule.encrypt(isa, &mut block);
+    key.near.schedule.encrypt(isa, &mut block);
     // SAFETY: sixteen bytes; SSE2 is part of x86-64.
     unsafe { _mm_storeu_si128(out.as_mut_ptr().cast(), block[0].first()) };
 }
