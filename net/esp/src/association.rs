@@ -3,7 +3,6 @@
 use core::fmt;
 use core::net::IpAddr;
 use core::time::Duration;
-use std::sync::Arc;
 
 use ciphermill_contract::{Direction, KeyId};
 use zeroize::Zeroizing;
@@ -192,22 +191,30 @@ pub(crate) struct Common {
 /// An association that packets leave by: what changes with each packet, under the lock that the associations are under.
 pub(crate) struct Outbound {
     pub(crate) last: u64,
-    pub(crate) last_max: u64,
     pub(crate) meter: Meter,
     /// Bytes of the longest inner packet that fits the path.
     pub(crate) inner_max: u16,
     pub(crate) pad_to: u16,
     /// Bytes that trailer and ICV have at most.
     pub(crate) tail_max: u16,
-    pub(crate) shape: Arc<Shape>,
+    pub(crate) shape: Shape,
     pub(crate) common: Box<Common>,
 }
 
-// With thousands of associations each line of the cache is fetched anew for a packet: two with the place's own words.
-const _: () = assert!(size_of::<Outbound>() <= 2 * 64 - 8);
+// With thousands of associations each line of the cache is fetched anew for a packet: three with the place's own word, and all that a packet needs.
+const _: () = assert!(size_of::<Outbound>() <= 3 * 64 - 8);
 
-/// What stands around the packets of an association, the same as long as that is there. Bursts keep it, so that one core lays packets out while
+impl Outbound {
+    /// The last number that it may give (RFC 4303, 3.3.3).
+    #[inline(always)]
+    pub(crate) fn last_max(&self) -> u64 {
+        if self.shape.is_extended { u64::MAX } else { u64::from(u32::MAX) }
+    }
+}
+
+/// What stands around the packets of an association, the same as long as that is there. Bursts keep copies, so that one core lays packets out while
 /// another gives numbers to the next ones.
+#[derive(Clone)]
 pub(crate) struct Shape {
     pub(crate) outer: OuterHeader,
     pub(crate) keys: [KeyId; 2],
@@ -247,13 +254,20 @@ impl Shape {
 /// An association that packets come by.
 pub(crate) struct Inbound {
     pub(crate) window: ReplayWindow,
-    /// The packets that policy and selector have let pass last, and the policies' epoch: most often the next one is like them.
-    pub(crate) allowed: Option<(u64, Flow)>,
+    /// The packets that policy and selector have let pass last, and the policies' epoch then: most often the next one is like them.
+    pub(crate) allowed: Flow,
+    pub(crate) allowed_at: u64,
     /// Where the peer's packets come from, if they have ever come from elsewhere than the parameters say.
     pub(crate) moved_to: Option<(IpAddr, u16)>,
     pub(crate) meter: Meter,
     pub(crate) common: Common,
 }
+
+// As above: four.
+const _: () = assert!(size_of::<Inbound>() <= 4 * 64 - 16);
+
+/// The epoch of no policies.
+pub(crate) const NEVER_ALLOWED: u64 = u64::MAX;
 
 /// What an association still may.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -278,7 +292,8 @@ pub(crate) struct Meter {
     last_used_ns: u64,
     /// The next bounds that are met.
     next: Bounds,
-    hard: Bounds,
+    /// By themselves: packets do not ask.
+    hard: Box<Bounds>,
     is_ending: bool,
     is_over: bool,
 }
@@ -317,7 +332,15 @@ impl Meter {
     pub(crate) fn new(lifetimes: &Lifetimes, now: Duration) -> Meter {
         let (soft, hard) = (Bounds::of(&lifetimes.soft, now), Bounds::of(&lifetimes.hard, now));
         let next = soft.nearer(hard);
-        Meter { packets: 0, bytes: 0, last_used_ns: NEVER, next, hard, is_ending: false, is_over: false }
+        Meter {
+            packets: 0,
+            bytes: 0,
+            last_used_ns: NEVER,
+            next,
+            hard: Box::new(hard),
+            is_ending: false,
+            is_over: false,
+        }
     }
 
     /// Counts a packet of so many bytes, unless the association's life is over with it.
@@ -334,7 +357,7 @@ impl Meter {
 
     #[cold]
     fn bound(&mut self, packets: u64, bytes: u64, now_ns: u64) -> Life {
-        let hard = self.hard;
+        let hard = *self.hard;
         self.next = hard;
         if packets > hard.packets || bytes > hard.bytes || now_ns >= hard.time_ns {
             return if core::mem::replace(&mut self.is_over, true) { Life::Past } else { Life::Over };

@@ -1,7 +1,6 @@
 //! The buffer that packets lie in while they are worked on.
 
 use core::time::Duration;
-use std::sync::Arc;
 
 use ciphermill::Session;
 use ciphermill_contract::Direction;
@@ -36,7 +35,7 @@ pub struct Burst {
     pub(crate) packets: Vec<Packet>,
     pub(crate) groups: Vec<Group>,
     /// What stands around packets that leave: of each association whose packets follow each other, once.
-    pub(crate) shapes: Vec<(SaId, Arc<Shape>)>,
+    pub(crate) shapes: Vec<(SaId, Shape)>,
     /// How often the next packet was of another association.
     runs: usize,
     last_id: Option<SaId>,
@@ -256,9 +255,9 @@ impl Burst {
 
     /// Keeps an association's shape for laying packets out later; the burst's number for it.
     #[inline(always)]
-    pub(crate) fn keep_shape(&mut self, id: SaId, shape: &Arc<Shape>) -> u32 {
+    pub(crate) fn keep_shape(&mut self, id: SaId, shape: &Shape) -> u32 {
         if self.shapes.last().is_none_or(|(last, _)| *last != id) {
-            self.shapes.push((id, Arc::clone(shape)));
+            self.shapes.push((id, shape.clone()));
         }
         (self.shapes.len() - 1) as u32
     }

@@ -275,9 +275,9 @@ impl Inbound {
             return Err(Drop::NextHeader);
         }
         let epoch = policies.epoch();
-        if !self.allowed.as_ref().is_some_and(|(at, flow)| *at == epoch && flow.is_same(&header.flow)) {
+        if self.allowed_at != epoch || !self.allowed.is_same(&header.flow) {
             self.look_up(&header, policies)?;
-            self.allowed = Some((epoch, header.flow));
+            (self.allowed, self.allowed_at) = (header.flow, epoch);
         }
         // What lies behind is padding against traffic analysis.
         let span = [start, start + header.total_len as u32];

@@ -3,7 +3,6 @@
 use core::time::Duration;
 
 use ciphermill_contract::Direction;
-use ciphermill_memory::prefetch;
 
 use crate::association::{Life, Outbound, Shape};
 use crate::burst::{Burst, Fate, Found, Packet, Place};
@@ -41,7 +40,7 @@ impl Tunnels {
     fn begin_all<const LATER: bool>(&mut self, burst: &mut Burst) {
         let mut last = Last::NONE;
         let is_many = self.outbound.len() >= LOOKED_UP_FROM;
-        let mut ahead = Ahead { packets: burst.packets.len(), done: [0; 4], last: Last::NONE };
+        let mut ahead = Ahead { packets: burst.packets.len(), done: [0; 3], last: Last::NONE };
         let mut at = 0;
         // Fragments come behind the packets that were pushed.
         while at < burst.packets.len() {
@@ -81,7 +80,7 @@ impl Tunnels {
     fn look_ahead(&self, burst: &mut Burst, ahead: &mut Ahead, at: usize) {
         let Burst { packets, data, found, .. } = burst;
         let upto = |strides: usize| (at + strides * STRIDE).min(ahead.packets);
-        let [policies, decided, named, shaped] = [upto(4), upto(3), upto(2), upto(1)];
+        let [policies, decided, named] = [upto(3), upto(2), upto(1)];
         for packet in &packets[ahead.done[0]..policies] {
             self.outbound_policies.fetch(packet.octets(data));
         }
@@ -98,12 +97,7 @@ impl Tunnels {
                 self.outbound.fetch(id);
             }
         }
-        for found in &found[ahead.done[3]..shaped] {
-            if let Some(one) = found.id.and_then(|id| self.outbound.get(id)) {
-                prefetch(&*one.shape);
-            }
-        }
-        ahead.done = [policies, decided, named, shaped];
+        ahead.done = [policies, decided, named];
     }
 
     /// The association that a tunnel's packets leave by.
@@ -260,7 +254,7 @@ struct Ahead {
     /// Those that were pushed.
     packets: usize,
     /// For how many of them each step is done.
-    done: [usize; 4],
+    done: [usize; 3],
     last: Last,
 }
 
@@ -291,7 +285,7 @@ impl Outbound {
         id: SaId,
         next_header: u8,
     ) -> Result<(Place, Life), Drop> {
-        if self.last >= self.last_max {
+        if self.last >= self.last_max() {
             return Ok((Place::DROPPED, Life::UsedUp));
         }
         let packet = &burst.packets[at];

@@ -3,20 +3,19 @@
 use core::net::IpAddr;
 use core::time::Duration;
 use std::collections::{HashMap, VecDeque};
-use std::sync::Arc;
 
 use ciphermill::{KeyPolicy, Mill};
 use ciphermill_contract::{Direction, Directions, KeyId, KeyMaterial};
 use zeroize::Zeroizing;
 
 use crate::association::{
-    Common, Inbound, Keys, Life, Meter, Outbound, Parameters, Sequence, Shape, Usage, path_mtu_min,
+    Common, Inbound, Keys, Life, Meter, NEVER_ALLOWED, Outbound, Parameters, Sequence, Shape, Usage, path_mtu_min,
 };
 use crate::columns::GroupKind;
 use crate::counters::{Counters, Drop};
 use crate::error::AddError;
 use crate::icmp::Limiter;
-use crate::ip::Flow;
+use crate::ip::{Flow, Header};
 use crate::limits::{ASK_AGAIN, ASSOCIATIONS_MAX, EVENTS_MAX};
 use crate::path::Paths;
 use crate::policy::{Policies, Policy, Selector};
@@ -124,15 +123,11 @@ impl Tunnels {
         let heard = self.paths.path_mtu(parameters.destination);
         let inner_max = parameters.inner_max(outer.len(), heard).unwrap_or(configured);
         let (tunnel, last, pad_to) = (parameters.tunnel, parameters.last, parameters.pad_to);
-        let last_max = match parameters.sequence {
-            Sequence::Short => u64::from(u32::MAX),
-            Sequence::Extended => u64::MAX,
-        };
         let meter = Meter::new(&parameters.lifetimes, now);
         let common = Box::new(self.common(parameters, keys, Direction::Encrypt, self.outbound.len())?);
         let tail_max = u16::from(common.alignment) + 1 + u16::from(common.icv_len);
-        let shape = Arc::new(Shape::new(outer, &common));
-        let id = self.outbound.add(Outbound { last, last_max, meter, shape, common, inner_max, pad_to, tail_max });
+        let shape = Shape::new(outer, &common);
+        let id = self.outbound.add(Outbound { last, meter, shape, common, inner_max, pad_to, tail_max });
         self.by_tunnel.entry(tunnel).or_default().push(id);
         self.choose(tunnel);
         Ok(id)
@@ -150,7 +145,14 @@ impl Tunnels {
         }
         let meter = Meter::new(&parameters.lifetimes, now);
         let common = self.common(parameters, keys, Direction::Decrypt, self.inbound.len())?;
-        let id = self.inbound.add(Inbound { window, allowed: None, moved_to: None, meter, common });
+        let id = self.inbound.add(Inbound {
+            window,
+            allowed: Header::NONE.flow,
+            allowed_at: NEVER_ALLOWED,
+            moved_to: None,
+            meter,
+            common,
+        });
         self.by_spi.insert(Numbered { number: spi, id });
         Ok(id)
     }
@@ -297,7 +299,7 @@ impl Tunnels {
         match direction {
             Direction::Encrypt => {
                 if let Some(one) = self.outbound.get_mut(id) {
-                    one.last = one.last.max(last.min(one.last_max));
+                    one.last = one.last.max(last.min(one.last_max()));
                 }
             }
             Direction::Decrypt => {
