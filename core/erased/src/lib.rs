@@ -4,7 +4,7 @@
 //! is saved before: with a key of its own for each operation that took 2 to 4 ns, a fifth of AES-CBC on 8 to 80 bytes. Here
 //! the type's number is compared as it lies.
 //!
-//! Values lie in a pool of their own ([`pool`]), in few pages.
+//! Values lie in a pool of their own, in few pages.
 //!
 //! A crate of its own, so that the contract above it stays without unsafe code.
 #![allow(unsafe_code, reason = "a pointer whose type was compared becomes a reference; memory for values")]
