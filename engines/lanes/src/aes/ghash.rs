@@ -69,9 +69,9 @@ impl HashKey {
         core::mem::ManuallyDrop::new(key)
     }
 
-    /// The lowest `N` powers, first as they are for the first halves of blocks, then as for the second.
-    pub(crate) fn lowest<const N: usize>(&self) -> [[[u8; 16]; N]; 2] {
-        [&self.low, &self.high].map(|table| core::array::from_fn(|i| table[POWERS - N + i]))
+    /// The lowest `N` powers, the highest of them first.
+    pub(crate) fn lowest<const N: usize>(&self) -> [[u8; 16]; N] {
+        core::array::from_fn(|i| self.high[POWERS - N + i])
     }
 
     /// Fetches the powers that a chunk of `n` blocks weighs.
@@ -143,7 +143,7 @@ pub(crate) struct Factors<V> {
 }
 
 impl<V: Blocks> Factors<V> {
-    /// The factors of a power, in every block.
+    /// The factors of powers.
     #[inline(always)]
     pub(crate) fn of(h: V, polynomial: V) -> Factors<V> {
         Factors { low: half(h, polynomial), high: h }

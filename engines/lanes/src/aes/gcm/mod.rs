@@ -59,13 +59,13 @@ struct GcmKey {
     hash: HashKey,
 }
 
-/// What messages of at most [`NEAR`] slots need of a key. Where each has another one, lines from memory are what they wait for: these are seven, under
-/// AES-128, and each of them is used.
+/// What messages of at most [`NEAR`] slots need of a key. Where each has another one, lines from memory are what they wait for: these are five, under
+/// AES-128, and each of them is used. Factors for the first halves of blocks are made anew, which is three instructions a vector.
 #[derive(Zeroize, ZeroizeOnDrop)]
 #[repr(C, align(64))]
 struct NearKey {
-    /// The lowest powers, as [`HashKey::lowest`] has them.
-    powers: [[[u8; 16]; NEAR]; 2],
+    /// As [`HashKey::lowest`] has them.
+    powers: [[u8; 16]; NEAR],
     /// Behind the last powers: what is read with them.
     schedule: Schedule,
 }
@@ -77,8 +77,8 @@ impl NearKey {
         let first = NEAR - n + vector * I::LEN;
         assert!(n <= NEAR && first + I::LEN <= NEAR + ROUND_KEYS_MAX);
         let powers = core::ptr::from_ref(self).cast::<[u8; 16]>();
-        // SAFETY: behind the powers there are as many round keys: as just checked, all within.
-        unsafe { Factors { low: isa.load(powers.add(first).cast()), high: isa.load(powers.add(NEAR + first).cast()) } }
+        // SAFETY: behind the powers there are round keys: as just checked, all within.
+        Factors::of(unsafe { isa.load(powers.add(first).cast()) }, ghash::polynomial(isa))
     }
 }
 
