@@ -74,7 +74,7 @@ thread)
 esac
 run_tests() {
     # Without --target the flags would apply to build scripts and procedural macros too.
-    RUSTFLAGS="-Zsanitizer=$kind -Cunsafe-allow-abi-mismatch=sanitizer ${RUSTFLAGS:-}" \
+    RUSTFLAGS="-Zsanitizer=$kind -Cunsafe-allow-abi-mismatch=sanitizer --cfg boxes ${RUSTFLAGS:-}" \
         cargo +nightly test --locked "${std[@]}" --target "$host" --target-dir "$target" --no-fail-fast "$@" -- "${skipped[@]}"
 }
 # How many calls the PKCS#11 module's random callers make.

@@ -26,9 +26,9 @@ const LARGE_CHUNK: usize = 8 << 20;
 /// Bytes of a huge page, of the processors that have them in this size.
 const HUGE: usize = 2 << 20;
 
-/// Whether values of a layout lie in the pool; others lie in boxes, as all do under Miri.
+/// Whether values of a layout lie in the pool; others lie in boxes, as all do for Miri and sanitizers, which see of boxes alone that they are gone.
 pub(crate) const fn holds(layout: Layout) -> bool {
-    0 < layout.size() && layout.size() <= LEN_MAX && layout.align() <= LINE && !cfg!(miri)
+    0 < layout.size() && layout.size() <= LEN_MAX && layout.align() <= LINE && !cfg!(any(miri, boxes))
 }
 
 /// The pool of this process. A forked child begins with a pool of its own, since a thread that it does not have may hold a lock of its parent's; it
@@ -182,7 +182,7 @@ fn hold<T>(lock: &Mutex<T>) -> MutexGuard<'_, T> {
     lock.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-#[cfg(all(test, not(miri)))]
+#[cfg(all(test, not(any(miri, boxes))))]
 mod tests {
     use super::*;
 

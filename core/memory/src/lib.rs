@@ -38,4 +38,4 @@ pub use prefetch::prefetch;
 pub use region::Region;
 pub use secret::{LockReport, SECRET_MAX, SecretBytes, SecretPool, protect_process};
 pub use slab::{Iter, Lease, SLAB_MAX, Slab, SlotId};
-pub use wipe::wipe;
+pub use wipe::{reserve_wiped, take_wiped, wipe};

@@ -155,7 +155,8 @@ impl Burst {
             packets_max,
             packets: Vec::with_capacity(2 * packets_max),
             groups: Vec::new(),
-            shapes: Vec::new(),
+            // Never more than packets that were pushed: it does not grow, which would leave copies of salts behind.
+            shapes: Vec::with_capacity(packets_max),
             runs: 0,
             last_id: None,
             is_laid_out_later: true,

@@ -3,7 +3,7 @@
 use core::num::{NonZeroU32, NonZeroU64};
 
 use ciphermill_contract::Direction;
-use ciphermill_memory::prefetch;
+use ciphermill_memory::{prefetch, reserve_wiped, take_wiped};
 
 use crate::limits::ASSOCIATIONS_MAX;
 use crate::table::Keyed;
@@ -60,7 +60,7 @@ impl Keyed for Numbered {
     }
 }
 
-/// Things with places that stay while they are there.
+/// Things with places that stay while they are there, and with secrets in them: nothing is left of those where a thing was.
 pub(crate) struct Slots<T> {
     /// What all places have in common.
     base: u32,
@@ -95,6 +95,7 @@ impl<T> Slots<T> {
                 SaId::new(slot | self.base, place.generation)
             }
             None => {
+                reserve_wiped(&mut self.all);
                 self.all.push(Slot { generation: NonZeroU32::MIN, thing: Some(thing) });
                 SaId::new((self.all.len() - 1) as u32 | self.base, NonZeroU32::MIN)
             }
@@ -104,7 +105,7 @@ impl<T> Slots<T> {
     pub(crate) fn remove(&mut self, id: SaId) -> Option<T> {
         let index = self.index(id);
         let place = self.all.get_mut(index).filter(|place| place.generation.get() == id.generation())?;
-        let thing = place.thing.take()?;
+        let thing = take_wiped(&mut place.thing)?;
         // A place whose number is used up is not used again.
         if let Some(next) = place.generation.checked_add(1) {
             place.generation = next;
