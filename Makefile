@@ -58,7 +58,8 @@ lint: ## formatting, floors, tidiness, clippy
 
 unit: ## unit, property, vector and end-to-end tests; the model checks of concurrent code
 	$(call heading,tests)
-	cargo test --workspace --locked
+	$(xtask) tests
+	cargo test --workspace --doc --locked
 	$(call heading,models)
 	RUSTFLAGS="--cfg loom" cargo test --locked --target-dir target/loom -p ciphermill-memory --lib
 	RUSTFLAGS="--cfg loom" cargo test --locked --target-dir target/loom -p ciphermill-principles --lib ring
@@ -136,7 +137,7 @@ emulated: ## the kernels that this processor cannot run, on emulated ones that c
 	@./xtask/emulated-tests.sh
 
 faults: ## every command that writes files, with each of its system calls failing in turn; `make test` tries a sample
-	FAULTS=all ./xtask/built-test.sh faults
+	FAULTS=all $(xtask) tests faults
 
 fuzz: ## fuzz everything that reads what comes from outside, TIME seconds a target (60); wants a nightly compiler
 	./fuzz/run.sh $(or $(TIME),60)

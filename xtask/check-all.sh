@@ -50,10 +50,10 @@ gateway() { xtask/setup.sh gateway && xtask/gateway.sh all; }
 
 step test make test
 step spark xtask/python.sh spark
-step faults env FAULTS=all FAULT_SCHEDULES=10000 xtask/built-test.sh faults
+step faults env FAULTS=all FAULT_SCHEDULES=10000 cargo xtask tests faults
 # More vectors and keys that were tampered with, where `make test` takes a sample.
-step conformance env CONFORMANCE_ALL=1 xtask/built-test.sh conformance
-step acceptance env CONFORMANCE_ALL=1 xtask/built-test.sh acceptance
+step conformance env CONFORMANCE_ALL=1 cargo xtask tests conformance
+step acceptance env CONFORMANCE_ALL=1 cargo xtask tests acceptance
 # Every suite through the service, and clients that are killed ten thousand times.
 step service env CONFORMANCE_ONLY= FAULT_SCHEDULES=10000 CIPHERMILL_SERVICE_KILLS=10000 CIPHERMILL_SERVICE_SECONDS=180 CIPHERMILL_SERVICE_CASES=100000 CIPHERMILL_SERVICE_LIVES=400 \
     cargo test --locked -p ciphermill-service

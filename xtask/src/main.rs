@@ -2,7 +2,7 @@
 //!
 //! `layers` compares the dependencies of the workspace with the floors and looks for circles within crates, `tidy` looks
 //! for what no lint does, `docs` follows the paths and links that the documents name, `kernels` generates constants and
-//! networks for the device, `man` writes manual pages of the C library.
+//! networks for the device, `man` writes manual pages of the C library, `tests` runs the tests of all crates side by side.
 mod circles;
 mod docs;
 mod files;
@@ -10,6 +10,7 @@ mod kernels;
 mod layers;
 mod man;
 mod sources;
+mod test_programs;
 mod tidy;
 mod workspace;
 
@@ -23,7 +24,10 @@ usage: cargo xtask COMMAND
   tidy              white space, files that are too long, files that nothing compiles
   docs              paths and links in the documents resolve, and the manual's contents have all of its pages
   kernels [--check] generate what the device kernels take from the specifications: constants, S-boxes, wiring
-  man FOLDER        write a manual page for each function of the C library's header";
+  man FOLDER        write a manual page for each function of the C library's header
+  tests [NAME [ARGUMENTS]]
+                    run the tests of the workspace, as many programs at a time as there are cores; or the integration
+                    tests of this name alone, with these arguments";
 
 fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
@@ -36,6 +40,8 @@ fn main() -> ExitCode {
         ["kernels"] => kernels::run(false),
         ["kernels", "--check"] => kernels::run(true),
         ["man", folder] => man::run(folder.as_ref()),
+        ["tests"] => test_programs::all(),
+        ["tests", name, arguments @ ..] => test_programs::named(name, arguments),
         ["help" | "--help" | "-h"] => {
             println!("{USAGE}");
             return ExitCode::SUCCESS;
