@@ -8,15 +8,22 @@ pub fn wipe(bytes: &mut [u8]) {
     unsafe { libc::explicit_bzero(bytes.as_mut_ptr().cast(), bytes.len()) }
 }
 
-/// Makes room for one more thing in a vector of things with secrets in them. Where they lay before they moved is wiped, which `Vec` does not do.
-pub fn reserve_wiped<T>(things: &mut Vec<T>) {
-    if things.len() == things.capacity() {
-        let mut before = core::mem::replace(things, Vec::with_capacity((2 * things.capacity()).max(4)));
-        things.append(&mut before);
-        let left = before.spare_capacity_mut();
-        // SAFETY: the room of a vector that has nothing in it any more, which may hold any bytes.
-        unsafe { libc::explicit_bzero(left.as_mut_ptr().cast(), size_of_val(left)) };
+/// Makes room for so many more things in a vector of things with secrets in them. Where they lay before they moved is wiped, which `Vec` does not do.
+#[inline]
+pub fn reserve_wiped<T>(things: &mut Vec<T>, more: usize) {
+    if things.capacity() - things.len() < more {
+        grow_wiped(things, more);
     }
+}
+
+#[cold]
+fn grow_wiped<T>(things: &mut Vec<T>, more: usize) {
+    let room = things.len().saturating_add(more).max(2 * things.capacity()).max(4);
+    let mut before = core::mem::replace(things, Vec::with_capacity(room));
+    things.append(&mut before);
+    let left = before.spare_capacity_mut();
+    // SAFETY: the room of a vector that has nothing in it any more, which may hold any bytes.
+    unsafe { libc::explicit_bzero(left.as_mut_ptr().cast(), size_of_val(left)) };
 }
 
 /// Takes a thing with secrets in it out of its place, which is wiped: a move alone leaves its bytes there.
@@ -39,9 +46,10 @@ mod tests {
     fn things_move_to_more_room_in_their_order() {
         let mut things = Vec::new();
         for number in 0..100 {
-            reserve_wiped(&mut things);
+            let more = number % 3 + 1;
+            reserve_wiped(&mut things, more);
             let (room, first) = (things.capacity(), things.as_ptr());
-            assert!(room > things.len());
+            assert!(room >= things.len() + more);
             things.push(Some(Box::new(number)));
             // They have not moved where nobody wiped.
             assert_eq!((things.capacity(), things.as_ptr()), (room, first));

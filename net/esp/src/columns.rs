@@ -6,6 +6,7 @@ use ciphermill::{RunOptions, Session};
 use ciphermill_contract::columns::{AadColumn, ColumnData, Extents, IvColumn, KeyColumn, TagColumn};
 use ciphermill_contract::suite::{Digest, Mac};
 use ciphermill_contract::{ColumnBatch, ColumnStatus, Direction, EngineKinds, KeyId, Result, Suite};
+use ciphermill_memory::reserve_wiped;
 use zeroize::Zeroizing;
 
 use crate::error::CryptError;
@@ -147,6 +148,7 @@ impl Group {
     pub(crate) fn push_packet(&mut self, span: [u32; 2], nonce: u128, head: u128) -> u32 {
         let index = self.spans.len();
         self.spans.push(span);
+        reserve_wiped(&mut self.nonces, NONCE_LEN);
         self.nonces.extend_from_slice(&nonce.to_le_bytes()[..NONCE_LEN]);
         self.heads.extend_from_slice(&head.to_le_bytes()[..HEAD_LEN]);
         index as u32
@@ -220,6 +222,7 @@ impl Group {
             // CCM has three bytes of salt.
             len => {
                 self.bytes.clear();
+                reserve_wiped(&mut self.bytes, self.nonces.len());
                 self.nonces.chunks_exact(NONCE_LEN).for_each(|nonce| self.bytes.extend_from_slice(&nonce[..len]));
                 &self.bytes
             }

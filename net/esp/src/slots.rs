@@ -95,7 +95,7 @@ impl<T> Slots<T> {
                 SaId::new(slot | self.base, place.generation)
             }
             None => {
-                reserve_wiped(&mut self.all);
+                reserve_wiped(&mut self.all, 1);
                 self.all.push(Slot { generation: NonZeroU32::MIN, thing: Some(thing) });
                 SaId::new((self.all.len() - 1) as u32 | self.base, NonZeroU32::MIN)
             }
