@@ -26,8 +26,8 @@ usage: cargo xtask COMMAND
   kernels [--check] generate what the device kernels take from the specifications: constants, S-boxes, wiring
   man FOLDER        write a manual page for each function of the C library's header
   tests [NAME [ARGUMENTS]]
-                    run the tests of the workspace, as many programs at a time as there are cores; or the integration
-                    tests of this name alone, with these arguments";
+                    run the tests of the workspace, as many programs at a time as there are cores, four at most; or the
+                    integration tests of this name alone, with these arguments";
 
 fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();

@@ -14,13 +14,16 @@ use std::time::Instant;
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
-use crate::files;
+use crate::{files, workspace};
 
 /// What takes longest begins first, so that it is not what is waited for in the end.
 const FIRST: &[&str] = &["apps/cli cli", "engines/lanes conformance"];
 
 /// What holds anything to a time is run by itself, behind the others: by packages, or by a target of one.
 const ALONE: &[&str] = &["apps/service", "core/mill", "core/tuning", "engines/fault", "doors/pkcs11 metaslot"];
+
+/// Programs at a time at most: each has as many threads as there are cores.
+const JOBS_MAX: usize = 4;
 
 /// A program with tests.
 struct Program {
@@ -53,7 +56,7 @@ pub(crate) fn all() -> Result<Vec<String>> {
     let (alone, mut together): (Vec<Program>, Vec<Program>) =
         built(&root)?.into_iter().partition(|program| program.is_of(ALONE));
     together.sort_by_key(|program| !program.is_of(FIRST));
-    let jobs = thread::available_parallelism().map_or(1, usize::from);
+    let jobs = thread::available_parallelism().map_or(1, usize::from).min(JOBS_MAX);
     let failed = Mutex::new(Vec::new());
     for (programs, jobs) in [(together, jobs), (alone, 1)] {
         let waiting = Mutex::new(VecDeque::from(programs));
@@ -104,8 +107,7 @@ fn logged(program: &Program, logs: &Path) -> Result<()> {
 
 /// Has cargo build the tests of all packages. Of fewer it would link procedural macros in another way, and compile the kernels anew.
 fn built(root: &Path) -> Result<Vec<Program>> {
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let output = Command::new(cargo)
+    let output = workspace::cargo()
         .args(["test", "--locked", "--workspace", "--no-run", "--message-format", "json-render-diagnostics"])
         .current_dir(root)
         .stderr(Stdio::inherit())

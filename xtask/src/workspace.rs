@@ -29,12 +29,16 @@ pub(crate) struct Package {
     pub(crate) roots: Vec<String>,
 }
 
+/// The cargo that runs this, or the one that a shell finds.
+pub(crate) fn cargo() -> Command {
+    Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
+}
+
 /// Reads the packages of all workspaces below `root`. Dependencies from outside are left out, so this needs no network.
 pub(crate) fn packages(root: &Path) -> Result<Vec<Package>> {
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut packages = Vec::new();
     for workspace in WORKSPACES {
-        let output = Command::new(&cargo)
+        let output = cargo()
             .args(["metadata", "--no-deps", "--format-version", "1"])
             .current_dir(root.join(workspace))
             .output()
