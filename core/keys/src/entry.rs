@@ -75,7 +75,7 @@ impl PreparedName {
 #[derive(Clone, Copy, Debug)]
 pub struct KeyAsk {
     suite: Suite,
-    /// As [`KeyEntry::only`] has it.
+    /// As [`Terms`] have it.
     name: u16,
     direction: Direction,
     usage: KeyUsage,
@@ -102,20 +102,77 @@ const fn only_name(ordinal: usize) -> u16 {
 /// One cache line holds all that an operation needs: the flags, the suite of a key that has one, and the first prepared form.
 #[repr(align(64))]
 pub struct KeyEntry {
-    /// The only suite that the key may be used with, where that and the direction are all that its policy says of an operation; or
-    /// zero.
-    only: u16,
-    /// Whether [`KeyEntry::check`] has anything to compare but this.
-    is_restricted: bool,
-    has_budget: bool,
-    is_free: bool,
-    engines: EngineKinds,
-    directions: Directions,
+    terms: Terms,
     cold: Box<Cold>,
     first: OnceLock<Form>,
 }
 
 const _: () = assert!(size_of::<KeyEntry>() == 64);
+
+/// What a key's policy says, as far as it fits a word: one that is compared with another key's in one go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Terms(u64);
+
+impl Terms {
+    /// Whether [`KeyEntry::check`] has anything to compare but the suite and the direction.
+    const RESTRICTED: u64 = 1 << 16;
+    const BUDGET: u64 = 1 << 17;
+    const FREE: u64 = 1 << 18;
+    const ALL: u64 = 1 << 19;
+    /// Where the kinds of engines lie.
+    const ENGINES: u32 = 24;
+    /// Where the directions lie.
+    const DIRECTIONS: u32 = 32;
+
+    fn of(policy: &KeyPolicy) -> Terms {
+        let is_restricted = !policy.suites.is_any()
+            || policy.directions != Directions::BOTH
+            || policy.expires_unix_s.is_some()
+            || policy.engines.is_empty();
+        let only = match policy.suites.only_ordinal() {
+            Some(ordinal) if policy.expires_unix_s.is_none() && !policy.engines.is_empty() => only_name(ordinal),
+            _ => 0,
+        };
+        let is_free = !is_restricted && policy.operations_max.is_none() && policy.engines == EngineKinds::ALL;
+        let flags = [
+            (is_restricted, Terms::RESTRICTED),
+            (policy.operations_max.is_some(), Terms::BUDGET),
+            (is_free, Terms::FREE),
+            (!is_restricted || only != 0, Terms::ALL),
+        ];
+        let flags = flags.into_iter().filter(|(is_set, _)| *is_set).fold(0, |all, (_, flag)| all | flag);
+        let engines = u64::from(policy.engines.bits()) << Terms::ENGINES;
+        Terms(u64::from(only) | flags | engines | u64::from(policy.directions.bits()) << Terms::DIRECTIONS)
+    }
+
+    /// Whether these are all that the policy says, the number of operations left of a budget apart: then keys of the same terms are allowed the
+    /// same.
+    #[inline]
+    pub fn are_all(self) -> bool {
+        self.has(Terms::ALL)
+    }
+
+    #[inline]
+    fn has(self, flag: u64) -> bool {
+        self.0 & flag != 0
+    }
+
+    /// The only suite that the key may be used with, where that and the direction are all that its policy says of an operation; or zero.
+    #[inline]
+    fn only(self) -> u16 {
+        self.0 as u16
+    }
+
+    #[inline]
+    fn engines(self) -> EngineKinds {
+        EngineKinds::from_bits((self.0 >> Terms::ENGINES) as u8)
+    }
+
+    #[inline]
+    fn has_direction(self, direction: Direction) -> bool {
+        self.0 >> Terms::DIRECTIONS & 1 << direction as u8 != 0
+    }
+}
 
 /// What only imports, preparations and restricted keys look at.
 struct Cold {
@@ -144,21 +201,8 @@ struct Node {
 
 impl KeyEntry {
     pub(crate) fn new(form: KeyForm, bytes: SecretBytes, policy: KeyPolicy) -> KeyEntry {
-        let is_restricted = !policy.suites.is_any()
-            || policy.directions != Directions::BOTH
-            || policy.expires_unix_s.is_some()
-            || policy.engines.is_empty();
-        let only = match policy.suites.only_ordinal() {
-            Some(ordinal) if policy.expires_unix_s.is_none() && !policy.engines.is_empty() => only_name(ordinal),
-            _ => 0,
-        };
         KeyEntry {
-            only,
-            is_restricted,
-            is_free: !is_restricted && policy.operations_max.is_none() && policy.engines == EngineKinds::ALL,
-            has_budget: policy.operations_max.is_some(),
-            engines: policy.engines,
-            directions: policy.directions,
+            terms: Terms::of(&policy),
             cold: Box::new(Cold {
                 form,
                 bytes,
@@ -204,36 +248,42 @@ impl KeyEntry {
     #[inline]
     pub fn allows(&self, ask: &KeyAsk) -> Result<EngineKinds, Reason> {
         let is_only =
-            self.only == ask.name && (ask.usage != KeyUsage::Plain || self.directions.contains(ask.direction));
-        if !self.is_restricted || is_only {
-            return Ok(self.engines);
+            self.terms.only() == ask.name && (ask.usage != KeyUsage::Plain || self.terms.has_direction(ask.direction));
+        if !self.terms.has(Terms::RESTRICTED) || is_only {
+            return Ok(self.terms.engines());
         }
         self.check_restricted(ask)
+    }
+
+    /// What the policy says, as far as it fits a word.
+    #[inline]
+    pub fn terms(&self) -> Terms {
+        self.terms
     }
 
     /// Whether no rule of the policy can ever refuse an operation or an engine: any suite, direction and kind of engine,
     /// no budget, no expiry.
     #[inline]
     pub fn is_free(&self) -> bool {
-        self.is_free
+        self.terms.has(Terms::FREE)
     }
 
     /// The kinds of engines that may hold the key.
     #[inline]
     pub fn engines(&self) -> EngineKinds {
-        self.engines
+        self.terms.engines()
     }
 
     /// Whether operations with the key are counted.
     #[inline]
     pub fn has_budget(&self) -> bool {
-        self.has_budget
+        self.terms.has(Terms::BUDGET)
     }
 
     /// Takes up to `count` operations from the budget and returns how many there were to take; all of them when the key
     /// has no budget. What several threads are granted never adds up to more than the budget.
     pub fn spend(&self, count: u64) -> u64 {
-        if !self.has_budget {
+        if !self.terms.has(Terms::BUDGET) {
             return count;
         }
         let taken = self
@@ -256,7 +306,7 @@ impl KeyEntry {
 
     /// Operations left of the budget, when there is one.
     pub fn operations_left(&self) -> Option<u64> {
-        self.has_budget.then(|| self.cold.operations_left.load(Ordering::Relaxed))
+        self.terms.has(Terms::BUDGET).then(|| self.cold.operations_left.load(Ordering::Relaxed))
     }
 
     /// The policy.
@@ -359,12 +409,12 @@ impl KeyEntry {
             Err(Reason::KeyExpired)
         } else if !policy.suites.contains(ask.suite) {
             Err(Reason::KeySuite)
-        } else if ask.usage == KeyUsage::Plain && !self.directions.contains(ask.direction) {
+        } else if ask.usage == KeyUsage::Plain && !self.terms.has_direction(ask.direction) {
             Err(Reason::KeyDirection)
-        } else if self.engines.is_empty() {
+        } else if self.terms.engines().is_empty() {
             Err(Reason::KeyEngine)
         } else {
-            Ok(self.engines)
+            Ok(self.terms.engines())
         }
     }
 

@@ -19,12 +19,11 @@ impl KeyLease<'_> {
         self.0.get(key.slot, key.generation)
     }
 
-    /// Fetches a key that is asked for soon: of thousands each lies in a line of its own, far away.
+    /// The same of one that is looked at soon: it is fetched meanwhile, since of thousands each lies in a line of its own, far away.
     #[inline]
-    pub fn fetch(&self, key: KeyId) {
-        if let Some(entry) = self.entry(key) {
-            prefetch(entry);
-        }
+    pub fn fetch(&self, key: KeyId) -> Option<&KeyEntry> {
+        let entry = self.entry(key);
+        entry.inspect(|entry| prefetch(*entry))
     }
 
     /// The same for whoever may keep the key for longer than a batch takes, such as a device that hangs: it keeps this key

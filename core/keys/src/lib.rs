@@ -16,7 +16,7 @@ mod policy;
 mod table;
 pub mod wrap;
 
-pub use entry::{KeyAsk, KeyCheckValue, KeyEntry, PREPARED_MAX, PreparedName};
+pub use entry::{KeyAsk, KeyCheckValue, KeyEntry, PREPARED_MAX, PreparedName, Terms};
 pub use keystore::{Keystore, KeystoreError, MasterSecret};
 pub use lease::KeyLease;
 pub use policy::{KeyPolicy, KeyUsage, SuiteSet, TRANSFORM_GROUP_LEN_MAX};

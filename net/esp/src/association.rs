@@ -197,6 +197,8 @@ pub(crate) struct Outbound {
     pub(crate) pad_to: u16,
     /// Bytes that trailer and ICV have at most.
     pub(crate) tail_max: u16,
+    /// Whether its tunnel's packets leave by it, and not by another one.
+    pub(crate) leads: bool,
     pub(crate) shape: Shape,
     pub(crate) common: Box<Common>,
 }

@@ -62,6 +62,11 @@ pub(crate) struct Found {
     pub(crate) len: usize,
 }
 
+impl Found {
+    /// No policy decides on it.
+    pub(crate) const NOTHING: Found = Found { verdict: Verdict::NOTHING, id: None, len: 0 };
+}
+
 /// A packet of a burst.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Packet {

@@ -91,7 +91,8 @@ pub(crate) struct Group {
     plan: Plan,
     /// From [`GroupKind::lead`] to the ICV's end.
     spans: Vec<[u32; 2]>,
-    keys: Vec<[KeyId; 2]>,
+    /// As [`GroupKind::suites`] has them; none where there is no such suite.
+    keys: [Vec<KeyId>; 2],
     has_one_key: bool,
     /// Salt and IV, [`NONCE_LEN`] bytes each; wiped, since the salt came with the key.
     nonces: Zeroizing<Vec<u8>>,
@@ -101,7 +102,6 @@ pub(crate) struct Group {
     /// Kept for the way that needs them.
     tags: Vec<u8>,
     other_spans: Vec<[u32; 2]>,
-    column: Vec<KeyId>,
     bytes: Zeroizing<Vec<u8>>,
 }
 
@@ -111,14 +111,13 @@ impl Group {
             kind,
             plan: kind.plan(),
             spans: Vec::new(),
-            keys: Vec::new(),
+            keys: [const { Vec::new() }; 2],
             has_one_key: true,
             nonces: Zeroizing::default(),
             heads: Vec::new(),
             statuses: Vec::new(),
             tags: Vec::new(),
             other_spans: Vec::new(),
-            column: Vec::new(),
             bytes: Zeroizing::default(),
         }
     }
@@ -129,7 +128,7 @@ impl Group {
 
     pub(crate) fn clear(&mut self) {
         self.spans.clear();
-        self.keys.clear();
+        self.keys.iter_mut().for_each(Vec::clear);
         self.has_one_key = true;
         self.nonces.clear();
         self.heads.clear();
@@ -157,13 +156,16 @@ impl Group {
     /// The keys of so many packets.
     #[inline(always)]
     pub(crate) fn push_keys(&mut self, keys: [KeyId; 2], count: usize) {
-        self.has_one_key &= self.keys.first().is_none_or(|first| *first == keys);
-        if count == 1 {
-            self.keys.push(keys);
-            self.statuses.push(ColumnStatus::PENDING);
-        } else {
-            self.keys.extend(core::iter::repeat_n(keys, count));
-            self.statuses.extend(core::iter::repeat_n(ColumnStatus::PENDING, count));
+        for (column, key) in self.keys.iter_mut().zip(keys) {
+            if key == KeyId::NONE {
+                continue;
+            }
+            self.has_one_key &= column.first().is_none_or(|first| *first == key);
+            if count == 1 {
+                column.push(key);
+            } else {
+                column.extend(core::iter::repeat_n(key, count));
+            }
         }
     }
 
@@ -182,6 +184,7 @@ impl Group {
         if self.spans.is_empty() {
             return Ok(());
         }
+        self.statuses.resize(self.spans.len(), ColumnStatus::PENDING);
         let ran = match (self.plan, direction) {
             (Plan::Aead(suite, nonce_len), _) => self.run_aead(session, data, (suite, direction), nonce_len),
             (Plan::Chain(suite), _) => self.run_chain(session, data, (suite, direction)),
@@ -216,7 +219,7 @@ impl Group {
         nonce_len: usize,
     ) -> Result<()> {
         let (icv_len, extents) = (self.icv_len(), self.head_extents());
-        let keys = key_column(&self.keys, 0, self.has_one_key, &mut self.column);
+        let keys = key_column(&self.keys[0], self.has_one_key);
         let nonces = match nonce_len {
             NONCE_LEN => &self.nonces,
             // CCM has three bytes of salt.
@@ -243,7 +246,7 @@ impl Group {
         (suite, direction): (Suite, Direction),
     ) -> Result<()> {
         let (icv_len, extents) = (self.icv_len(), self.head_extents());
-        let keys = key_column(&self.keys, 0, self.has_one_key, &mut self.column);
+        let keys = key_column(&self.keys[0], self.has_one_key);
         let data = ColumnData::InPlace { data, extents: Extents::Spans(&self.spans) };
         let batch = ColumnBatch::new(suite, direction, data, &mut self.statuses)
             .with_keys(keys)
@@ -265,7 +268,7 @@ impl Group {
         let icv_len = self.icv_len() as u32;
         self.other_spans.clear();
         self.other_spans.extend(self.spans.iter().map(|[start, end]| [*start, end - icv_len]));
-        let keys = key_column(&self.keys, 0, self.has_one_key, &mut self.column);
+        let keys = key_column(&self.keys[0], self.has_one_key);
         let mut statuses = self.statuses.clone();
         if direction == Direction::Decrypt {
             let next = |status: &mut ColumnStatus| {
@@ -344,7 +347,7 @@ impl Group {
         key: usize,
     ) -> Result<()> {
         let len = self.icv_len();
-        let keys = key_column(&self.keys, key, self.has_one_key, &mut self.column);
+        let keys = key_column(&self.keys[key], self.has_one_key);
         let tags = match direction {
             Direction::Encrypt => TagColumn::Written { bytes: &mut self.tags, len },
             Direction::Decrypt => TagColumn::Expected { bytes: &self.tags, len },
@@ -394,14 +397,10 @@ fn inline_iv(len: usize, direction: Direction) -> IvColumn<'static> {
     }
 }
 
-/// The first or second keys of all packets.
-fn key_column<'k>(keys: &[[KeyId; 2]], which: usize, has_one: bool, column: &'k mut Vec<KeyId>) -> KeyColumn<'k> {
+/// The keys of all packets.
+fn key_column(keys: &[KeyId], has_one: bool) -> KeyColumn<'_> {
     match keys.first() {
-        Some(first) if has_one => KeyColumn::One(first[which]),
-        _ => {
-            column.clear();
-            column.extend(keys.iter().map(|keys| keys[which]));
-            KeyColumn::Each(column)
-        }
+        Some(first) if has_one => KeyColumn::One(*first),
+        _ => KeyColumn::Each(keys),
     }
 }

@@ -85,7 +85,7 @@ impl Tunnels {
                     self.received.icmp_heard += 1;
                     return Ok(Place::DROPPED);
                 }
-                if self.inbound_policies.find(&header.flow).action() != Some(Action::Bypass) {
+                if self.inbound_policies.action(&header.flow) != Some(Action::Bypass) {
                     return Err(Drop::Policy);
                 }
                 self.received.bypassed += 1;
@@ -298,7 +298,7 @@ impl Inbound {
         if parameters.selector.as_ref().is_some_and(|selector| !selector.matches(&header.flow)) {
             return Err(Drop::Selector);
         }
-        match policies.find(&header.flow).action() {
+        match policies.action(&header.flow) {
             Some(Action::Protect(tunnel)) if tunnel == parameters.tunnel => Ok(()),
             Some(_) | None => Err(Drop::Selector),
         }

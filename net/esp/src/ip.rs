@@ -155,17 +155,12 @@ impl Header {
     #[inline(always)]
     fn read_v4(&mut self, packet: &[u8]) -> Result<(), Malformed> {
         let Some(head) = packet.first_chunk::<IPV4_LEN>() else { return Err(Malformed::Short) };
-        let header_len = usize::from(head[0] & 0xf) * 4;
-        let total_len = usize::from(be16(head, 2));
-        if header_len < IPV4_LEN || total_len < header_len || total_len > packet.len() {
-            return Err(Malformed::Length);
-        }
+        let (header_len, total_len) = v4_lens(head, packet.len()).ok_or(Malformed::Length)?;
         let fragment = be16(head, 6) & 0x3fff;
         let protocol = head[9];
         // The first fragment has ports, but no other one would be found by them.
         let ports = if fragment == 0 { ports(protocol, &packet[header_len..total_len]) } else { None };
-        let addresses =
-            u64::from_be_bytes([head[12], head[13], head[14], head[15], head[16], head[17], head[18], head[19]]);
+        let addresses = v4_addresses(head);
         let (source, destination) = (u128::from(addresses >> 32), u128::from(addresses as u32));
         let flow = Flow::new(4, protocol, ports, source, destination);
         *self = Header { flow, total_len, payload_at: header_len, is_fragment: fragment != 0 };
@@ -204,6 +199,28 @@ impl Header {
         let flow = Flow::new(6, protocol, ports, address(8), address(24));
         Ok(Header { flow, total_len, payload_at: at, is_fragment })
     }
+}
+
+/// Bytes of a header of version 4 and of its packet, if those fit what there is.
+#[inline(always)]
+fn v4_lens(head: &[u8; IPV4_LEN], there: usize) -> Option<(usize, usize)> {
+    let header_len = usize::from(head[0] & 0xf) * 4;
+    let total_len = usize::from(be16(head, 2));
+    (header_len >= IPV4_LEN && total_len >= header_len && total_len <= there).then_some((header_len, total_len))
+}
+
+/// Source and destination of version 4, the source in the high half.
+#[inline(always)]
+pub(crate) fn v4_addresses(head: &[u8; IPV4_LEN]) -> u64 {
+    u64::from_be_bytes([head[12], head[13], head[14], head[15], head[16], head[17], head[18], head[19]])
+}
+
+/// Both addresses of a packet of version 4, as [`v4_addresses`], and its bytes: most often all that policies ask for.
+#[inline(always)]
+pub(crate) fn v4_ends(packet: &[u8]) -> Option<(u64, usize)> {
+    let head = packet.first_chunk::<IPV4_LEN>().filter(|head| head[0] >> 4 == 4)?;
+    let (_, total_len) = v4_lens(head, packet.len())?;
+    Some((v4_addresses(head), total_len))
 }
 
 /// Both ports in one word.

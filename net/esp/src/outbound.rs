@@ -13,7 +13,7 @@ use crate::icmp::{self, Problem};
 use crate::ip::{self, Flow, Header, protocol};
 use crate::limits::{ESP_LEN, IPV6_LEN, PACKET_LEN_MAX, UDP_LEN};
 use crate::outer::write_udp_checksum;
-use crate::policy::{Action, Verdict};
+use crate::policy::{Action, Decision, Verdict};
 use crate::slots::SaId;
 use crate::tunnels::{Tunnels, goes_on};
 
@@ -40,7 +40,7 @@ impl Tunnels {
     fn begin_all<const LATER: bool>(&mut self, burst: &mut Burst) {
         let mut last = Last::NONE;
         let is_many = self.outbound.len() >= LOOKED_UP_FROM;
-        let mut ahead = Ahead { packets: burst.packets.len(), done: [0; 3], last: Last::NONE };
+        let mut ahead = Ahead { packets: burst.packets.len(), done: [0; 2], last: Last::NONE };
         let mut at = 0;
         // Fragments come behind the packets that were pushed.
         while at < burst.packets.len() {
@@ -62,7 +62,7 @@ impl Tunnels {
                 }
                 _ => {
                     let found = burst.found.get(at).copied();
-                    let found = found.unwrap_or_else(|| self.find::<true>(packet.octets(&burst.data), &mut last));
+                    let found = found.unwrap_or_else(|| self.find(packet.octets(&burst.data), &mut last));
                     self.begin_packet::<LATER>(burst, at, found)
                 }
             };
@@ -80,46 +80,65 @@ impl Tunnels {
     fn look_ahead(&self, burst: &mut Burst, ahead: &mut Ahead, at: usize) {
         let Burst { packets, data, found, .. } = burst;
         let upto = |strides: usize| (at + strides * STRIDE).min(ahead.packets);
-        let [policies, decided, named] = [upto(3), upto(2), upto(1)];
+        let [policies, decided] = [upto(2), upto(1)];
         for packet in &packets[ahead.done[0]..policies] {
             self.outbound_policies.fetch(packet.octets(data));
         }
         for packet in &packets[ahead.done[1]..decided] {
-            let decision = self.find::<false>(packet.octets(data), &mut ahead.last);
-            if let Some(tunnel) = decision.verdict.tunnel() {
-                self.current.fetch(tunnel);
+            let decision = self.find(packet.octets(data), &mut ahead.last);
+            if let Some(id) = decision.id {
+                self.outbound.fetch(id);
             }
             found.push(decision);
         }
-        for found in &mut found[ahead.done[2]..named] {
-            found.id = self.association(found.verdict);
-            if let Some(id) = found.id {
-                self.outbound.fetch(id);
+        ahead.done = [policies, decided];
+    }
+
+    /// What policy says of a packet, and by which association it leaves; of the next one mostly the same.
+    #[inline(always)]
+    fn find(&self, data: &[u8], last: &mut Last) -> Found {
+        if let Some((addresses, len)) = ip::v4_ends(data) {
+            if last.addresses == Some(addresses) {
+                return Found { len, ..last.found };
+            }
+            if let Ok(decision) = self.outbound_policies.find_by_addresses(addresses) {
+                let found = self.found(decision, len);
+                (last.addresses, last.found) = (Some(addresses), found);
+                return found;
             }
         }
-        ahead.done = [policies, decided, named];
+        self.find_by_flow(data, &mut last.by_flow)
     }
 
-    /// The association that a tunnel's packets leave by.
-    #[inline(always)]
-    fn association(&self, verdict: Verdict) -> Option<SaId> {
-        self.current.get(verdict.tunnel()?).map(|found| found.id)
-    }
-
-    /// What policy says of a packet; of the next one mostly the same. `WHOLE`: and which association that is.
-    #[inline(always)]
-    fn find<const WHOLE: bool>(&self, data: &[u8], last: &mut Last) -> Found {
-        if last.header.read(data).is_err() {
-            return Found { len: 0, ..last.found };
+    /// The same where policies ask for more than addresses, and of version 6.
+    #[inline(never)]
+    fn find_by_flow(&self, data: &[u8], last: &mut (Flow, Found)) -> Found {
+        let Ok(header) = Header::of(data) else { return Found { len: 0, ..last.1 } };
+        if last.0.is_same(&header.flow) {
+            return Found { len: header.total_len, ..last.1 };
         }
-        let (flow, len) = (&last.header.flow, last.header.total_len);
-        if last.flow.is_same(flow) {
-            return Found { len, ..last.found };
-        }
-        let verdict = self.outbound_policies.find(flow);
-        let found = Found { verdict, id: if WHOLE { self.association(verdict) } else { None }, len };
-        (last.flow, last.found) = (*flow, found);
+        let found = self.found(self.outbound_policies.find(&header.flow), header.total_len);
+        *last = (header.flow, found);
         found
+    }
+
+    #[inline(always)]
+    fn found(&self, decision: Option<&Decision>, len: usize) -> Found {
+        match decision {
+            Some(decision) => {
+                let id = decision.led_by.get().or_else(|| self.lead(decision));
+                Found { verdict: decision.verdict, id, len }
+            }
+            None => Found { len, ..Found::NOTHING },
+        }
+    }
+
+    /// Has a policy know the association that its tunnel's packets leave by, if there is one.
+    #[cold]
+    fn lead(&self, decision: &Decision) -> Option<SaId> {
+        let id = self.current.get(&decision.verdict.tunnel()?).copied();
+        decision.led_by.set(id);
+        id
     }
 
     fn begin_packet<const LATER: bool>(&mut self, burst: &mut Burst, at: usize, found: Found) -> Result<Place, Drop> {
@@ -130,9 +149,16 @@ impl Tunnels {
         let packet = &mut burst.packets[at];
         packet.end = packet.start + found.len as u32;
         let packet = *packet;
-        let Some(id) = self.decide(packet.octets(&burst.data), &found, burst.now)? else {
-            self.sent.bypassed += 1;
-            return Ok(Place::BYPASS);
+        let leading = found.id.filter(|id| self.outbound.get(*id).is_some_and(|one| one.leads));
+        let id = match leading {
+            Some(id) => id,
+            None => match self.decide(packet.octets(&burst.data), &found, burst.now)? {
+                Some(id) => id,
+                None => {
+                    self.sent.bypassed += 1;
+                    return Ok(Place::BYPASS);
+                }
+            },
         };
         let Some(one) = self.outbound.get_mut(id) else { return Err(Drop::NoAssociation) };
         if found.len > usize::from(one.inner_max) {
@@ -161,18 +187,21 @@ impl Tunnels {
         Ok(place)
     }
 
-    /// The association that policy wants a packet protected by; none where it passes as it is.
-    #[inline]
+    /// The association that policy wants a packet protected by, of which it did not know one that leads; none where the packet passes as it is.
+    #[inline(never)]
     fn decide(&mut self, data: &[u8], found: &Found, now: Duration) -> Result<Option<SaId>, Drop> {
-        match (found.verdict.action(), found.id) {
-            (Some(Action::Protect(_)), Some(id)) => Ok(Some(id)),
-            (Some(Action::Protect(tunnel)), None) => {
+        match found.verdict.action() {
+            Some(Action::Protect(tunnel)) => {
                 let header = Header::of(data).map_err(|_| Drop::Malformed)?;
+                let decision = self.outbound_policies.find(&header.flow);
+                if let Some(id) = decision.and_then(|decision| self.lead(decision)) {
+                    return Ok(Some(id));
+                }
                 self.ask(tunnel, header.flow, now);
                 Err(Drop::NoAssociation)
             }
-            (Some(Action::Bypass), _) => Ok(None),
-            (Some(Action::Discard) | None, _) => Err(Drop::Policy),
+            Some(Action::Bypass) => Ok(None),
+            Some(Action::Discard) | None => Err(Drop::Policy),
         }
     }
 
@@ -254,25 +283,22 @@ struct Ahead {
     /// Those that were pushed.
     packets: usize,
     /// For how many of them each step is done.
-    done: [usize; 3],
+    done: [usize; 2],
     last: Last,
 }
 
-/// The packet before.
+/// What was found for the packets before.
 struct Last {
-    header: Header,
-    /// The flow that something was found for.
-    flow: Flow,
+    /// The addresses of the last one of which no more was asked.
+    addresses: Option<u64>,
     found: Found,
+    /// The last one that was found by more, and what.
+    by_flow: (Flow, Found),
 }
 
 impl Last {
-    /// No packet has this flow.
-    const NONE: Last = Last {
-        header: Header::NONE,
-        flow: Header::NONE.flow,
-        found: Found { verdict: Verdict::NOTHING, id: None, len: 0 },
-    };
+    /// There were none.
+    const NONE: Last = Last { addresses: None, found: Found::NOTHING, by_flow: (Header::NONE.flow, Found::NOTHING) };
 }
 
 impl Outbound {

@@ -3,12 +3,14 @@
 //! Policies are found by tuple-space search: those whose selectors have the same prefix lengths share a hash table, which is asked for the
 //! packet's addresses cut to those lengths. The time depends on how many different pairs of lengths there are, not on how many policies.
 
+use core::cell::Cell;
 use core::net::IpAddr;
 use core::ops::RangeInclusive;
 
 use crate::error::AddError;
-use crate::ip::{Flow, number_of};
+use crate::ip::{self, Flow, number_of};
 use crate::limits::{IPV4_LEN, POLICIES_MAX};
+use crate::slots::SaId;
 use crate::table::{Key, Keyed, Table};
 
 /// A network: an address with the number of leading bits that count.
@@ -183,7 +185,13 @@ struct Entry<K> {
     addresses: K,
     /// What the first one says, where that asks for nothing but addresses: most often all that there is to find.
     plain: Decision,
-    policies: Vec<(u64, Policy)>,
+    policies: Vec<Ranked>,
+}
+
+/// A policy, and what it says.
+struct Ranked {
+    decision: Decision,
+    policy: Policy,
 }
 
 // One line of the cache.
@@ -235,11 +243,14 @@ impl Verdict {
 }
 
 /// What a policy says, and what it takes to say it before others.
-#[derive(Clone, Copy)]
-struct Decision {
-    verdict: Verdict,
+#[derive(Clone)]
+pub(crate) struct Decision {
+    pub(crate) verdict: Verdict,
     priority: u64,
     age: u64,
+    /// The association of its tunnel that packets left by last. It lies here since a packet that was found its policy would have to be found
+    /// that anew, with another line of the cache; whoever uses it asks the association whether it still leads.
+    pub(crate) led_by: Cell<Option<SaId>>,
 }
 
 impl<K> Entry<K> {
@@ -247,28 +258,32 @@ impl<K> Entry<K> {
         let is_plain = |selector: &Selector| {
             selector.protocol.is_none() && selector.source_ports.is_none() && selector.destination_ports.is_none()
         };
-        let first = self.policies.first().filter(|(_, policy)| is_plain(&policy.selector));
-        self.plain = first.map_or(Decision::NONE, Decision::of);
-    }
-
-    #[inline(always)]
-    fn find(&self, flow: &Flow) -> Decision {
-        if self.plain.verdict == Verdict::NOTHING { self.search(flow) } else { self.plain }
+        let first = self.policies.first().filter(|first| is_plain(&first.policy.selector));
+        self.plain = first.map_or_else(Decision::none, |first| first.decision.clone());
     }
 
     #[inline(never)]
-    fn search(&self, flow: &Flow) -> Decision {
-        let found = self.policies.iter().find(|(_, policy)| policy.selector.takes(flow));
-        found.map_or(Decision::NONE, Decision::of)
+    fn search(&self, flow: &Flow) -> Option<&Decision> {
+        self.policies.iter().find(|ranked| ranked.policy.selector.takes(flow)).map(|ranked| &ranked.decision)
     }
 }
 
-impl Decision {
-    /// All others come before it.
-    const NONE: Decision = Decision { verdict: Verdict::NOTHING, priority: u64::MAX, age: u64::MAX };
+/// That more than a packet's addresses has to be known of it.
+pub(crate) struct NeedsFlow;
 
-    fn of((age, policy): &(u64, Policy)) -> Decision {
-        Decision { verdict: Verdict::of(policy.action), priority: policy.priority.into(), age: *age }
+impl Decision {
+    fn none() -> Decision {
+        Decision { verdict: Verdict::NOTHING, priority: u64::MAX, age: u64::MAX, led_by: Cell::new(None) }
+    }
+
+    fn of(age: u64, policy: &Policy) -> Decision {
+        let verdict = Verdict::of(policy.action);
+        Decision { verdict, priority: policy.priority.into(), age, led_by: Cell::new(None) }
+    }
+
+    #[inline(always)]
+    fn is_before(&self, other: &Decision) -> bool {
+        (self.priority, self.age) < (other.priority, other.age)
     }
 }
 
@@ -283,16 +298,16 @@ impl<K: Addresses> Family<K> {
             self.tuples.len() - 1
         });
         let tuple = &mut self.tuples[at];
-        let nothing = || Entry { addresses, plain: Decision::NONE, policies: Vec::new() };
+        let nothing = || Entry { addresses, plain: Decision::none(), policies: Vec::new() };
         let entry = tuple.entries.get_or_insert_with(addresses, nothing);
-        let is_same = |(_, old): &&mut (u64, Policy)| old.selector == policy.selector && old.priority == priority;
+        let is_same = |old: &&mut Ranked| old.policy.selector == policy.selector && old.policy.priority == priority;
         let same = entry.policies.iter_mut().find(is_same);
         let is_new = same.is_none();
         match same {
-            Some((_, same)) => *same = policy,
+            Some(same) => *same = Ranked { decision: Decision::of(same.decision.age, &policy), policy },
             None => {
-                let at = entry.policies.partition_point(|(_, old)| old.priority <= priority);
-                entry.policies.insert(at, (age, policy));
+                let at = entry.policies.partition_point(|old| old.policy.priority <= priority);
+                entry.policies.insert(at, Ranked { decision: Decision::of(age, &policy), policy });
             }
         }
         entry.renew();
@@ -305,8 +320,9 @@ impl<K: Addresses> Family<K> {
         let (lens, addresses) = (selector.lens(), K::of(selector.numbers().0));
         let tuple = self.tuples.iter_mut().find(|tuple| tuple.lens == lens)?;
         let entry = tuple.entries.get_mut(addresses)?;
-        let at = entry.policies.iter().position(|(_, old)| old.selector == *selector && old.priority == priority)?;
-        let (_, policy) = entry.policies.remove(at);
+        let is_it = |old: &Ranked| old.policy.selector == *selector && old.policy.priority == priority;
+        let at = entry.policies.iter().position(is_it)?;
+        let policy = entry.policies.remove(at).policy;
         entry.renew();
         if entry.policies.is_empty() {
             tuple.entries.remove(addresses);
@@ -315,20 +331,26 @@ impl<K: Addresses> Family<K> {
         Some(policy)
     }
 
+    /// The policy that decides on a packet, of which no more than its addresses may be known.
     #[inline(always)]
-    fn find(&self, addresses: K, flow: &Flow) -> Decision {
-        let mut best = Decision::NONE;
+    fn find(&self, addresses: K, flow: Option<&Flow>) -> Result<Option<&Decision>, NeedsFlow> {
+        let mut best: Option<&Decision> = None;
         for tuple in &self.tuples {
-            if best.priority < u64::from(tuple.best) {
+            if best.is_some_and(|best| best.priority < u64::from(tuple.best)) {
                 break;
             }
             let Some(entry) = tuple.entries.get(addresses.masked(tuple.masks)) else { continue };
-            let found = entry.find(flow);
-            if (found.priority, found.age) < (best.priority, best.age) {
-                best = found;
+            let found = match entry.plain.verdict {
+                Verdict::NOTHING => entry.search(flow.ok_or(NeedsFlow)?),
+                _ => Some(&entry.plain),
+            };
+            if let Some(found) = found
+                && best.is_none_or(|best| found.is_before(best))
+            {
+                best = Some(found);
             }
         }
-        best
+        Ok(best)
     }
 }
 
@@ -374,33 +396,34 @@ impl Policies {
         self.count
     }
 
-    /// What is said of a packet.
-    #[inline(always)]
-    pub(crate) fn find(&self, flow: &Flow) -> Verdict {
-        self.decide(flow).verdict
-    }
-
-    #[inline(always)]
-    fn decide(&self, flow: &Flow) -> Decision {
+    /// What the policy says that decides on a packet, if there is one.
+    pub(crate) fn find(&self, flow: &Flow) -> Option<&Decision> {
         let (source, destination) = flow.addresses();
-        match flow.version() {
-            4 => self.v4.find(u64::of([source, destination]), flow),
-            _ => self.decide_v6([source, destination], flow),
-        }
+        let found = match flow.version() {
+            4 => self.v4.find(u64::of([source, destination]), Some(flow)),
+            _ => self.v6.find([source, destination], Some(flow)),
+        };
+        // Everything is known of it.
+        found.unwrap_or_default()
     }
 
-    #[inline(never)]
-    fn decide_v6(&self, addresses: [u128; 2], flow: &Flow) -> Decision {
-        self.v6.find(addresses, flow)
+    /// The same of a packet of version 4 between these addresses, the source in the high half, where those are enough.
+    #[inline(always)]
+    pub(crate) fn find_by_addresses(&self, addresses: u64) -> Result<Option<&Decision>, NeedsFlow> {
+        self.v4.find(addresses, None)
+    }
+
+    /// What is done to a packet, if anything is said of it.
+    pub(crate) fn action(&self, flow: &Flow) -> Option<Action> {
+        self.find(flow)?.verdict.action()
     }
 
     /// Fetches where the policy of a packet of version 4 would lie, so that it is in the cache when it is looked for: of each pair of lengths, up
     /// to a few.
     #[inline(always)]
     pub(crate) fn fetch(&self, packet: &[u8]) {
-        let Some(&[first, .., s0, s1, s2, s3, d0, d1, d2, d3]) = packet.first_chunk::<IPV4_LEN>() else { return };
-        if first >> 4 == 4 {
-            let addresses = u64::from_be_bytes([s0, s1, s2, s3, d0, d1, d2, d3]);
+        if let Some(head) = packet.first_chunk::<IPV4_LEN>().filter(|head| head[0] >> 4 == 4) {
+            let addresses = ip::v4_addresses(head);
             for tuple in self.v4.tuples.iter().take(FETCHED_MAX) {
                 tuple.entries.fetch(addresses.masked(tuple.masks));
             }
@@ -495,9 +518,13 @@ mod tests {
             prop_assert_eq!(table.len(), plain.len());
             for flow in flows {
                 let first = plain.iter().filter(|policy| policy.selector.matches(&flow)).min_by_key(|policy| policy.priority);
-                let found = table.decide(&flow);
-                prop_assert_eq!(found.verdict.action(), first.map(|first| first.action), "{:?}", flow);
-                prop_assert_eq!(found.priority, first.map_or(u64::MAX, |first| first.priority.into()), "{:?}", flow);
+                let found = table.find(&flow);
+                let (source, destination) = flow.addresses();
+                if flow.version() == 4 && let Ok(by_addresses) = table.find_by_addresses(u64::of([source, destination])) {
+                    prop_assert_eq!(by_addresses.map(core::ptr::from_ref), found.map(core::ptr::from_ref), "{:?}", flow);
+                }
+                let said = found.map(|found| (found.verdict.action(), found.priority));
+                prop_assert_eq!(said, first.map(|first| (Some(first.action), first.priority.into())), "{:?}", flow);
             }
         }
     }

@@ -44,7 +44,7 @@ impl SaId {
     }
 }
 
-/// An association that is found by a number: an SPI, or that of a tunnel.
+/// An association that is found by its SPI.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Numbered {
     pub(crate) number: u32,

@@ -55,8 +55,8 @@ pub struct Tunnels {
     pub(crate) by_spi: Table<Numbered>,
     /// The outbound associations of each tunnel, the newest last.
     by_tunnel: HashMap<u32, Vec<SaId>>,
-    /// The one that each sends by, by itself: every packet asks.
-    pub(crate) current: Table<Numbered>,
+    /// The one that each sends by. Policies know it, so that packets do not ask.
+    pub(crate) current: HashMap<u32, SaId>,
     /// The SPI that a tunnel shall send by, where somebody has said one.
     leads: HashMap<u32, u32>,
     pub(crate) kinds: Vec<GroupKind>,
@@ -85,7 +85,7 @@ impl Tunnels {
             inbound: Slots::new(Direction::Decrypt),
             by_spi: Table::default(),
             by_tunnel: HashMap::default(),
-            current: Table::default(),
+            current: HashMap::default(),
             leads: HashMap::default(),
             kinds: Vec::new(),
             outbound_policies: Policies::default(),
@@ -127,7 +127,7 @@ impl Tunnels {
         let common = Box::new(self.common(parameters, keys, Direction::Encrypt, self.outbound.len())?);
         let tail_max = u16::from(common.alignment) + 1 + u16::from(common.icv_len);
         let shape = Shape::new(outer, &common);
-        let id = self.outbound.add(Outbound { last, meter, shape, common, inner_max, pad_to, tail_max });
+        let id = self.outbound.add(Outbound { last, meter, shape, common, inner_max, pad_to, tail_max, leads: false });
         self.by_tunnel.entry(tunnel).or_default().push(id);
         self.choose(tunnel);
         Ok(id)
@@ -211,12 +211,18 @@ impl Tunnels {
         let ids = self.by_tunnel.get(&tunnel).map(Vec::as_slice).unwrap_or_default();
         let lead = self.leads.get(&tunnel).map(|spi| spi.to_be_bytes());
         let is_lead = |id: &&SaId| lead.is_some() && self.outbound.get(**id).map(|one| one.common.spi) == lead;
-        match ids.iter().rev().find(is_lead).or(ids.last()).copied() {
+        let chosen = ids.iter().rev().find(is_lead).or(ids.last()).copied();
+        let before = match chosen {
             Some(id) => {
                 self.asked.remove(&tunnel);
-                self.current.insert(Numbered { number: tunnel, id });
+                self.current.insert(tunnel, id)
             }
-            None => drop(self.current.remove(tunnel)),
+            None => self.current.remove(&tunnel),
+        };
+        for (id, leads) in [(before, false), (chosen, true)] {
+            if let Some(one) = id.and_then(|id| self.outbound.get_mut(id)) {
+                one.leads = leads;
+            }
         }
     }
 

@@ -37,8 +37,9 @@ use crate::report::Report;
 /// What offload engines get at a time: they need more to be worth the way.
 const OFFLOAD_CHUNK: ChunkLimits = ChunkLimits { ops: 1 << 16, bytes: 16 << 20 };
 
-/// How many keys ahead of one that is looked up another is fetched: as long as a line takes from the third-level cache.
-const KEYS_AHEAD: usize = 12;
+/// How many keys are fetched together before the first of them is looked at: long enough for its line to come from the third-level cache, and
+/// no more than the nearest one holds.
+const KEYS_FETCHED: usize = 64;
 
 impl Runner {
     /// Runs columns; [`crate::Mill::run_columns`] documents it.
@@ -141,16 +142,12 @@ fn ready_keys<'l>(
         return Some(if is_isolated { Keys::Pinned(Pins::of(None, [].into_iter())) } else { Keys::None });
     };
     let ask = KeyAsk::new(suite, direction, run.bounds.usage, if keys.any_expiry() { now_unix_s() } else { 0 });
-    let entry_of = |key: KeyId| -> Option<&'l KeyEntry> {
-        let entry = lease.entry(key)?;
-        if !entry.is_free() {
-            let own_kinds = entry.allows(&ask).ok()?;
-            if own_kinds.intersect(plan_kinds) != plan_kinds || entry.has_budget() {
-                return None;
-            }
-        }
-        Some(entry)
+    let suits = |entry: &KeyEntry| -> bool {
+        entry.is_free()
+            || entry.allows(&ask).is_ok_and(|own_kinds| own_kinds.intersect(plan_kinds) == plan_kinds)
+                && !entry.has_budget()
     };
+    let entry_of = |key: KeyId| lease.entry(key).filter(|entry| suits(entry));
     let mut preparer = Preparer::new(slot, run.trust(), suite);
     match columns.keys() {
         KeyColumn::None => Some(Keys::None),
@@ -162,21 +159,32 @@ fn ready_keys<'l>(
             }
         }
         KeyColumn::Each(keys) => {
-            let mut entries = keys.iter().map(|key| entry_of(*key));
             if is_isolated {
-                return entries
-                    .all(|entry| entry.is_some())
-                    .then(|| Keys::Pinned(Pins::of(Some(lease), keys.iter().copied())));
+                let all = keys.iter().all(|key| entry_of(*key).is_some());
+                return all.then(|| Keys::Pinned(Pins::of(Some(lease), keys.iter().copied())));
             }
             // Most often all were prepared before: then each is looked up once.
-            let mut prepared = Vec::with_capacity(keys.len());
-            for (at, entry) in entries.enumerate() {
-                if let Some(key) = keys.get(at + KEYS_AHEAD) {
-                    lease.fetch(*key);
+            let mut prepared = vec![None; keys.len()];
+            let mut is_whole = true;
+            let mut entries = [None; KEYS_FETCHED];
+            // Most often keys are allowed the same, too.
+            let mut allowed = None;
+            for (keys, prepared) in keys.chunks(KEYS_FETCHED).zip(prepared.chunks_mut(KEYS_FETCHED)) {
+                for (entry, key) in entries.iter_mut().zip(keys) {
+                    *entry = Some(lease.fetch(*key)?);
                 }
-                prepared.push(preparer.before(entry?));
+                for (entry, prepared) in entries.iter().flatten().zip(prepared) {
+                    if allowed != Some(entry.terms()) {
+                        if !suits(entry) {
+                            return None;
+                        }
+                        allowed = entry.terms().are_all().then(|| entry.terms());
+                    }
+                    *prepared = preparer.before(entry);
+                    is_whole &= prepared.is_some();
+                }
             }
-            if prepared.iter().any(|key| key.is_none()) {
+            if !is_whole {
                 let entries: Vec<&KeyEntry> = keys.iter().map(|key| entry_of(*key)).collect::<Option<_>>()?;
                 preparer.prepare(entries.iter().copied());
                 for (key, entry) in prepared.iter_mut().zip(entries) {

@@ -8,14 +8,17 @@ mod transform;
 
 use std::collections::HashSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 use ciphermill::{Costs, KeyPolicy, Mill, RunOptions, SelfTest, TrustPolicy};
 use ciphermill_contract::columns::{AadColumn, ColumnData, Extents, IvColumn, KeyColumn, TagColumn};
 use ciphermill_contract::error::Refusal;
 use ciphermill_contract::{
-    ColumnBatch, ColumnStatus, Cost, Direction, Engine, EngineKind, Error, KeyId, KeyMaterial, OpStatus, Reason, Suite,
+    ColumnBatch, ColumnStatus, Cost, Direction, Directions, Engine, EngineKind, Error, KeyId, KeyMaterial, OpStatus,
+    Reason, Suite,
 };
 use ciphermill_fault::{Fault, FaultEngine, FaultHandle, Script};
+use ciphermill_keys::now_unix_s;
 use ciphermill_reference::Reference;
 
 const NONCE: usize = 12;
@@ -159,6 +162,51 @@ fn each_operation_may_have_its_own_key_and_its_policy_is_asked() {
     table = Table::new(7);
     let report = mill.run_columns(table.seal(plain).with_keys(KeyColumn::Each(&all_plain))).expect("runs");
     assert!(report.failed == 0 && table.is_right(&mill, plain));
+}
+
+/// Keys are fetched and compared some at a time: wherever one stands that is allowed something else, it is found among others that are allowed
+/// what the one before was.
+#[test]
+fn one_key_among_many_that_may_not_is_refused_wherever_it_stands() {
+    let (mill, plain) = honest();
+    let gcm = || KeyPolicy::only(suite("aes-256-gcm"));
+    let expiry = now_unix_s() + 2;
+    let usual = [
+        KeyPolicy::default(),
+        gcm(),
+        gcm().directions(Directions::ENCRYPT),
+        KeyPolicy::default().directions(Directions::ENCRYPT),
+        KeyPolicy::default().expires_unix_s(u64::MAX - 1),
+    ];
+    let odd = [
+        (KeyPolicy::only(suite("aes-128-gcm")), Reason::KeySuite),
+        (gcm().directions(Directions::DECRYPT), Reason::KeyDirection),
+        (KeyPolicy::default().directions(Directions::DECRYPT), Reason::KeyDirection),
+        (KeyPolicy::default().expires_unix_s(expiry), Reason::KeyExpired),
+        (KeyPolicy::default().operations_max(40), Reason::KeyBudget),
+    ];
+    let odd = odd.map(|(policy, reason)| (import(&mill, 32, policy), reason));
+    for (key, _) in odd {
+        // They were all used before, as far as they might be: a key that is not prepared is looked at once more.
+        let (table, mut opened, mut statuses) = (Table::new(40), [0; 800], [ColumnStatus::PENDING; 40]);
+        let opened = &mut opened[..table.clear.len()];
+        mill.run_columns(table.open(key, opened, &mut statuses)).expect("runs");
+    }
+    while now_unix_s() < expiry {
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    for policy in usual {
+        let keys: Vec<KeyId> = (0..200).map(|_| import(&mill, 32, policy.clone())).collect();
+        for (odd, reason) in odd {
+            for at in [0, 1, 63, 64, 199] {
+                let (mut keys, mut table) = (keys.clone(), Table::new(200));
+                keys[at] = odd;
+                let report = mill.run_columns(table.seal(plain).with_keys(KeyColumn::Each(&keys))).expect("runs");
+                assert_eq!((report.done, report.failed), (199, 1), "{reason:?} at {at}");
+                assert_eq!(table.statuses[at].status(), Some(OpStatus::Refused(reason)), "at {at}");
+            }
+        }
+    }
 }
 
 #[test]

@@ -6,6 +6,7 @@ mod ends;
 mod faults;
 mod forge;
 mod hostile;
+mod leads;
 mod lives;
 mod misuse;
 mod path;
