@@ -109,15 +109,18 @@ pub struct KeyEntry {
 
 const _: () = assert!(size_of::<KeyEntry>() == 64);
 
-/// What a key's policy says, as far as it fits a word: one that is compared with another key's in one go.
+/// What a key's policy says, as far as it fits a word: one that is compared with another key's in one go. Its bits are this version's own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Terms(u64);
 
 impl Terms {
     /// Whether [`KeyEntry::check`] has anything to compare but the suite and the direction.
     const RESTRICTED: u64 = 1 << 16;
+    /// Whether operations with the key are counted.
     const BUDGET: u64 = 1 << 17;
+    /// As [`KeyEntry::is_free`] says.
     const FREE: u64 = 1 << 18;
+    /// As [`Terms::are_all`] says.
     const ALL: u64 = 1 << 19;
     /// Where the kinds of engines lie.
     const ENGINES: u32 = 24;

@@ -113,7 +113,10 @@ impl Tunnels {
     /// The same where policies ask for more than addresses, and of version 6.
     #[inline(never)]
     fn find_by_flow(&self, data: &[u8], last: &mut (Flow, Found)) -> Found {
-        let Ok(header) = Header::of(data) else { return Found { len: 0, ..last.1 } };
+        let mut header = Header::NONE;
+        if header.read(data).is_err() {
+            return Found { len: 0, ..last.1 };
+        }
         if last.0.is_same(&header.flow) {
             return Found { len: header.total_len, ..last.1 };
         }
