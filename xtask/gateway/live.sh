@@ -91,8 +91,8 @@ start_gateway() { # SIDE [FILE]
 }
 
 start_gateways() {
-    start_gateway west "${1:-}"
-    start_gateway east "${2:-}"
+    start_gateway west
+    start_gateway east
 }
 
 # Ends a gateway as Ctrl-C does; it has to end well, and to give back what it took.
@@ -382,85 +382,19 @@ step_ipv6() {
     lab_down
 }
 
-# What strongSwan is told, and how it is asked.
-lacks_swan() { # PLUGINS...
-    command -v charon-systemd >/dev/null || lacks 'charon (apt-get install charon-systemd)'
-    command -v swanctl >/dev/null || lacks 'swanctl (apt-get install strongswan-swanctl)'
-    local plugin
-    for plugin in "$@"; do
-        [ -e "/usr/lib/ipsec/plugins/libstrongswan-$plugin.so" ] ||
-            lacks "strongSwan's plugin $plugin (apt-get install libcharon-extra-plugins libstrongswan-standard-plugins libstrongswan-extra-plugins)"
-    done
-}
-
-swan() { # SIDE COMMAND ARGUMENTS...
-    local side=$1 command=$2
-    shift 2
-    limited swanctl "--$command" --uri "unix://$scratch/$side.vici" "$@" >>"$scratch/swanctl.log" 2>&1
-}
-
-strongswan_conf() { # SIDE PLUGINS
-    cat <<END
-charon-systemd {
-    load = $2
-    install_virtual_ip = no
-    install_routes = $([[ $2 == *libipsec* ]] && echo yes || echo no)
-    delete_rekeyed_delay = 1
-    journal { default = -1 }
-    filelog {
-        all {
-            path = $scratch/$1-charon.log
-            default = 1
-            time_format = %s
-            time_add_ms = yes
-            knl = 2
-            flush_line = yes
-        }
-    }
-    plugins {
-        vici { socket = unix://$scratch/$1.vici }
-    }
-}
-END
-}
-
+# shellcheck source=xtask/gateway/swan.sh
+. "$here/swan.sh"
 address_of() { [ "$1" = west ] && echo 192.0.2.1 || echo 192.0.2.2; }
 net_of() { [ "$1" = west ] && echo 10.77.1 || echo 10.77.2; }
-
-connection() { # SIDE NAME ENCAP ESP [MORE-OF-THE-CHILD]
-    local other
-    other=$([ "$1" = west ] && echo east || echo west)
-    cat <<END
-    $2 {
-        version = 2
-        local_addrs = $(address_of "$1")
-        remote_addrs = $(address_of "$other")
-        proposals = aes128-sha256-x25519
-        encap = $3
-        local { auth = psk
-            id = $2-$1 }
-        remote { auth = psk
-            id = $2-$other }
-        children { $2 {
-            local_ts = $(net_of "$1").0/24
-            remote_ts = $(net_of "$other").0/24
-            esp_proposals = $4
-            ${5:-}
-        } }
-    }
-END
-}
+other_than() { [ "$1" = west ] && echo east || echo west; }
 
 start_daemon() { # SIDE PLUGINS COMMAND-BEFORE...
     local side=$1 plugins=$2
     shift 2
-    strongswan_conf "$side" "$plugins" >"$scratch/$side.conf"
+    strongswan_conf "$side" "$plugins"
     start_within "$side-daemon" "$side" env "STRONGSWAN_CONF=$scratch/$side.conf" "$@" charon-systemd
     daemon_of[$side]=$server
-    expect "the daemon of $side listens" until_true 10 test -S "$scratch/$side.vici"
-    { echo 'connections {' && connections "$side" && echo '}' && printf 'secrets { ike { secret = "%s" } }\n' "$secret"; } \
-        >"$scratch/$side.swanctl"
-    swan "$side" load-all --file "$scratch/$side.swanctl"
+    tell_daemon "$side"
 }
 
 stop_daemon() { # SIDE

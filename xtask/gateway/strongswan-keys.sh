@@ -5,90 +5,26 @@
 program=strongswan-keys
 # shellcheck source=xtask/gateway/common.sh
 . "$(dirname "${BASH_SOURCE[0]}")/common.sh"
-command -v charon-systemd >/dev/null || lacks 'charon (apt-get install charon-systemd)'
-command -v swanctl >/dev/null || lacks 'swanctl (apt-get install strongswan-swanctl)'
-for plugin in openssl kernel-netlink socket-default; do
-    [ -e "/usr/lib/ipsec/plugins/libstrongswan-$plugin.so" ] ||
-        lacks "strongSwan's plugin $plugin (apt-get install libcharon-extra-plugins libstrongswan-standard-plugins)"
-done
+# shellcheck source=xtask/gateway/swan.sh
+. "$(dirname "${BASH_SOURCE[0]}")/swan.sh"
+lacks_swan openssl kernel-netlink socket-default
 build_both
 make_sides
 
-swan() { # SIDE ARGUMENTS...
-    local side=$1 command=$2
-    shift 2
-    limited swanctl "--$command" --uri "unix://$scratch/$side.vici" "$@" >>"$scratch/swanctl.log" 2>&1
-}
-
-strongswan_conf() { # SIDE
-    cat <<END
-charon-systemd {
-    load = openssl random nonce kdf kernel-netlink socket-default vici
-    install_routes = no
-    install_virtual_ip = no
-    delete_rekeyed_delay = 1
-    journal { default = -1 }
-    filelog {
-        all {
-            path = $scratch/$1-charon.log
-            default = 1
-            knl = 2
-            flush_line = yes
-        }
-    }
-    plugins {
-        vici { socket = unix://$scratch/$1.vici }
-    }
-}
-END
-}
-
-connection() { # SIDE NAME ENCAP ESP MORE-OF-THE-CHILD
-    local other
-    other=$(other_than "$1")
-    cat <<END
-    $2 {
-        version = 2
-        local_addrs = $(address_of "$1")
-        remote_addrs = $(address_of "$other")
-        proposals = aes128-sha256-x25519
-        encap = $3
-        local { auth = psk
-            id = $2-$1 }
-        remote { auth = psk
-            id = $2-$other }
-        children { $2 {
-            local_ts = $(net_of "$1").0/24
-            remote_ts = $(net_of "$other").0/24
-            esp_proposals = $4
-            $5
-        } }
-    }
-END
-}
-
-swanctl_conf() { # SIDE
-    echo 'connections {'
-    connection "$1" raw no aes128gcm16-x25519 ''
-    connection "$1" udp yes aes256-sha256-esn-noesn ''
+# shellcheck disable=SC2329 # by tell_daemon
+connections() { # SIDE
+    connection "$1" raw no aes128gcm16-x25519
+    connection "$1" udp yes aes256-sha256-esn-noesn
     connection "$1" trapped yes chacha20poly1305-esn "$([ "$1" = right ] || printf 'start_action = trap\n')
             rekey_packets = 100
             rand_packets = 0
             life_packets = 10000"
-    echo '}'
-    cat <<END
-secrets {
-    ike { secret = "$secret" }
-}
-END
 }
 
 for side in left right; do
-    strongswan_conf "$side" >"$scratch/$side.conf"
+    strongswan_conf "$side" 'openssl random nonce kdf kernel-netlink socket-default vici'
     start_daemon "$side" env "STRONGSWAN_CONF=$scratch/$side.conf" charon-systemd
-    expect "the daemon of $side listens" until_true 10 test -S "$scratch/$side.vici"
-    swanctl_conf "$side" >"$scratch/$side.swanctl"
-    swan "$side" load-all --file "$scratch/$side.swanctl"
+    tell_daemon "$side"
 done
 
 check_connection() { # NAME PATTERN

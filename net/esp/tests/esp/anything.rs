@@ -3,6 +3,7 @@
 //! Bytes say which associations there are, what an honest sender sends, and what somebody on the way makes of it. Nothing may leave the
 //! receiver that was not sealed, and nothing twice.
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::{Arc, LazyLock};
@@ -25,6 +26,11 @@ static MILL: LazyLock<Mill> = LazyLock::new(|| {
     Mill::builder().engines(engines).legacy(true).self_test(SelfTest::Never).open().expect("opens")
 });
 
+thread_local! {
+    /// Of all inputs: a session's end adds up what it measured, which takes longer than a short input does.
+    static SESSION: RefCell<Session> = RefCell::new(MILL.session());
+}
+
 static TRANSFORMS: LazyLock<Vec<Transform>> = LazyLock::new(|| Transform::all().collect());
 
 /// Small values out of bytes; zeros when there are no more.
@@ -46,8 +52,8 @@ impl<'a> Reader<'a> {
     }
 }
 
-struct World {
-    session: Session,
+struct World<'s> {
+    session: &'s mut Session,
     sender: Tunnels,
     receiver: Tunnels,
     burst: Burst,
@@ -66,8 +72,11 @@ struct World {
 /// # Panics
 /// When something leaves that was not sealed, or twice, or packets are counted wrongly.
 pub(crate) fn run(bytes: &[u8]) -> (u64, u64) {
-    let mut from = Reader(bytes);
-    let mut world = World::new(&mut from);
+    SESSION.with_borrow_mut(|session| run_in(session, Reader(bytes)))
+}
+
+fn run_in(session: &mut Session, mut from: Reader<'_>) -> (u64, u64) {
+    let mut world = World::new(session, &mut from);
     for _ in 0..STEPS_MAX {
         if from.0.is_empty() {
             break;
@@ -115,10 +124,10 @@ fn inner(association: usize, is_v6: bool, len: usize, number: u32) -> Vec<u8> {
     packet
 }
 
-impl World {
-    fn new(from: &mut Reader<'_>) -> World {
+impl<'s> World<'s> {
+    fn new(session: &'s mut Session, from: &mut Reader<'_>) -> World<'s> {
         let mut world = World {
-            session: MILL.session(),
+            session,
             sender: Tunnels::new(&MILL),
             receiver: Tunnels::new(&MILL),
             burst: Burst::new(80, 1 << 17, 200),
@@ -236,7 +245,7 @@ impl World {
 
     fn seal(&mut self) -> Vec<Vec<u8>> {
         self.sender.begin_outbound(&mut self.burst, NOW);
-        self.burst.crypt(&mut self.session).expect("runs");
+        self.burst.crypt(self.session).expect("runs");
         self.sender.commit_outbound(&mut self.burst);
         let sent = self.sender.counters().0;
         assert_eq!(sent.packets, sent.done + sent.dropped_all(), "{sent:?}");
@@ -285,7 +294,7 @@ impl World {
             assert!(self.burst.push(&packet));
         }
         self.receiver.begin_inbound(&mut self.burst, NOW);
-        self.burst.crypt(&mut self.session).expect("runs");
+        self.burst.crypt(self.session).expect("runs");
         self.receiver.commit_inbound(&mut self.burst);
         for packet in leaving(&self.burst) {
             let left = self.within.get_mut(&steady(&packet)).expect("what leaves was sealed");
