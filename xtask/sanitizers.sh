@@ -64,8 +64,6 @@ thread)
     calls=100000
     # Operations of asynchronous jobs and of threads. OpenSSL itself is not instrumented: what it alone does is not looked at.
     provider=(-p ciphermill-openssl --features ciphermill-openssl/faults --test jobs --test handshakes --test engine_faults)
-    # The provider's library takes the sanitizer's functions from the program.
-    RUSTFLAGS="-Clink-arg=-rdynamic ${RUSTFLAGS:-}"
     ;;
 *)
     echo "no such sanitizer: $kind" >&2
@@ -83,6 +81,9 @@ target=target/sanitizer-$kind
 status=0
 run_tests "${tests[@]}" "${@:2}" || status=$?
 if [ ${#provider[@]} != 0 ]; then
+    # The provider's library takes the sanitizer's functions from the program. Where a program has PKCS#11's functions, tokens' modules
+    # would take those instead of their own.
+    RUSTFLAGS="-Clink-arg=-rdynamic ${RUSTFLAGS:-}"
     cc -shared -fPIC -O1 -Wall -Wextra -Werror -o "$target/fibres.so" xtask/fibres.c
     runner=CARGO_TARGET_$(tr 'a-z-' 'A-Z_' <<<"$host")_RUNNER
     # What it reports of a forked child is not to be believed, nor does it count: there it knows of no order between jobs.
