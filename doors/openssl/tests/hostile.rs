@@ -67,8 +67,8 @@ fn rsa_says(by: By, parts: &Params) -> Vec<Said> {
     let (key, made) = Key::of(by, c"RSA", KEY_PAIR, parts);
     let mut said = vec![made];
     let Some(key) = key else { return said };
-    said.push(key.check());
-    // Twice: what was imported once is used again. A wrong key's signatures are random, since they were blinded for another one.
+    let checked = key.check();
+    // Twice: what was imported once is used again. What a wrong key makes is random, since it was blinded for another one.
     said.extend((0..2).map(|_| {
         let mut signed = key.sign(SHA256, NONE, MESSAGE, ROOM);
         if !key.verifies(SHA256, NONE, MESSAGE, &signed.bytes) {
@@ -83,7 +83,11 @@ fn rsa_says(by: By, parts: &Params) -> Vec<Said> {
     said.push(signed);
     let context = key.context();
     said.push(context.begin(Operation::Decrypt));
+    // Of random numbers below a modulus that begins with 0x01, one in 600 has the padding of PKCS #1 v1.5; none has OAEP's.
+    let padding = if checked.is_done() { c"pkcs1" } else { c"oaep" };
+    said.push(context.set(&vec![(c"pad-mode", Value::Text(padding))]));
     said.push(context.decrypt(&[7; 256], ROOM));
+    said.push(checked);
     said
 }
 
